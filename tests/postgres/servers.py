@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -307,6 +307,10 @@ class World:
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
 
+    def listed(self) -> list[dict[str, Any]]:
+        """The servers of the database."""
+        return json.loads(self.baton("servers", "--json"))["servers"]
+
     async def close(self) -> None:
         for client in self.clients:
             try:
@@ -334,6 +338,14 @@ async def soon(condition: Callable[[], Any], what: str, seconds: float = 15) -> 
         assert time.monotonic() < start + seconds, f"timed out waiting for {what}"
         await asyncio.sleep(0.02)
     return time.monotonic() - start
+
+
+async def soon_async(condition: Callable[[], Awaitable[Any]], what: str, seconds: float = 15) -> None:
+    """Waits for a condition that asks a server."""
+    start = time.monotonic()
+    while not await condition():
+        assert time.monotonic() < start + seconds, f"timed out waiting for {what}"
+        await asyncio.sleep(0.05)
 
 
 def report(world: World, error: BaseException) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import signal
 import sys
 import time
 import traceback
+import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from copilot.generated import rpc
 from copilot.generated.rpc import PlanUpdateRequest, WorkspacesReadFileRequest
+from locked import LockedServer, redirect_of
 from servers import Balancer, Feed, Server, Stream, Webhook, World, report, soon, sql
 from support import call
+from workflows import Workflows, settled, workflow
 
 Test = Callable[[World], Awaitable[None]]
 TESTS: list[Test] = []
@@ -48,7 +51,7 @@ async def clients_of_all_servers_share_a_session(world: World) -> None:
         await chat.event("session.idle")
     await soon(lambda: "assistant.message" in stream.kinds, "the answer on the stream")
     assert types(a).count("assistant.message") == types(b).count("assistant.message") == 1
-    servers = json.loads(world.baton("servers", "--json"))
+    servers = world.listed()
     assert [server["state"] for server in servers] == ["alive"] * 3, servers
     assert sum(server["sessions"] for server in servers) == 1, servers
     assert sql(world.url, "SELECT count(DISTINCT epoch) FROM baton_sessions") == ["1"], "the session has not moved"
@@ -158,7 +161,7 @@ async def session_of_another_place_is_relayed_and_not_moved(world: World) -> Non
     await a.event("session.idle", 2)
     here.kill()
     await asyncio.sleep(4)
-    listed = json.loads(world.baton("servers", "--json"))
+    listed = world.listed()
     assert sorted(server["state"] for server in listed) == ["alive", "dead"], listed
     assert sql(world.url, "SELECT place FROM baton_sessions") == ["here"]
 
@@ -180,6 +183,50 @@ async def clients_of_other_servers_learn_of_sessions_that_come_and_go(world: Wor
     for events in heard.values():
         assert events.count(("session.created", "early")) == events.count(("session.deleted", "early")) == 1, events
         assert events.count(("session.created", "late")) == 1, events
+
+
+async def tools_of(chat) -> set[str]:
+    return {tool.name for tool in (await chat.session.rpc.tools.get_current_metadata()).tools}
+
+
+async def exclude(chat, *tools: str) -> None:
+    await chat.session.rpc.options.update(rpc.SessionUpdateOptionsParams(excluded_tools=list(tools)))
+
+
+@test
+async def changes_of_clients_survive_the_server_of_their_session(world: World) -> None:
+    one, two, three = world.server(), world.server(), world.server()
+    reviewer = {"name": "reviewer", "prompt": "review", "tools": ["bash", "view", "grep"]}
+    await world.create(one, "changed", model="first")
+    b = await world.resume(two, "changed", custom_agents=[reviewer], excluded_tools=["view"])
+    c = await world.resume(three, "changed")
+    # What counts is what was set last, on whichever server.
+    await exclude(b, "bash")
+    await b.ask("[[text:before]]")
+    await exclude(c, "grep")
+    await b.session.rpc.agent.select(rpc.AgentSelectRequest(name="reviewer"))
+    await b.session.set_model("second")
+    interest = rpc.RegisterEventInterestParams(event_type="command.queued")
+    await b.session.rpc.event_log.register_interest(interest)
+    await b.session.rpc.commands.enqueue(rpc.EnqueueCommandParams(command="/first"))
+    asked = await b.event("command.queued")
+    expected = await tools_of(c)
+    assert {"bash", "view"} <= expected and "grep" not in expected, expected
+    one.kill()
+    # The change of `c` is back when its server is; that of `b` is older.
+    assert await tools_of(c) == await tools_of(b) == expected
+    current = (await c.session.rpc.agent.get_current()).agent
+    assert current and current.name == "reviewer", current
+    assert (await b.session.rpc.model.get_current()).model_id == "second"
+    # The runner is not asked again what it may be doing, and still runs what follows.
+    answer = rpc.CommandsRespondToQueuedCommandRequest(
+        request_id=asked["data"]["requestId"], result=rpc.QueuedCommandHandled()
+    )
+    assert (await b.session.rpc.commands.respond_to_queued_command(answer)).success
+    await c.session.rpc.commands.enqueue(rpc.EnqueueCommandParams(command="/second"))
+    following = await b.event("command.queued", 2)
+    assert following["data"]["command"] == "/second", following
+    assert sql(world.url, "SELECT count(*) FROM baton_sessions WHERE epoch > 1") == ["1"], "the session has moved"
 
 
 @test
@@ -240,7 +287,7 @@ async def stopped_server_finishes_its_turn(world: World) -> None:
     assert await asyncio.to_thread(one.process.wait, 20) == 0
     # The session continues at the other server at once: its lease was released.
     await b.ask("[[text:after]]")
-    assert json.loads(world.baton("servers", "--json"))[0]["sessions"] == 1
+    assert world.listed()[0]["sessions"] == 1
 
 
 @test
@@ -248,11 +295,11 @@ async def server_drains_when_an_operator_asks(world: World) -> None:
     one, two = world.server(), world.server()
     await world.create(one, "asked")
     b = await world.resume(two, "asked")
-    name = json.loads(world.baton("servers", "--json"))[0]["id"]
+    name = world.listed()[0]["id"]
     world.baton("servers", "--drain", name)
     assert await asyncio.to_thread(one.process.wait, 20) == 0
     await b.ask("[[text:after]]")
-    assert len(json.loads(world.baton("servers", "--json"))) == 1
+    assert len(world.listed()) == 1
 
 
 @test
@@ -451,6 +498,66 @@ async def clients_behind_a_balancer_outlive_their_server(world: World) -> None:
         assert stream.ids == list(range(1, len(stream.ids) + 1)), "no gap"
         assert world.run_count("balanced") == 1
         print(f"    ended {ended:.1f} s after the kill")
+
+
+@test
+async def workflow_of_a_client_runs_for_clients_of_all_servers(world: World) -> None:
+    one, two, three = world.server(), world.server(), world.server()
+    a = await world.create(one, "flow")
+    b = await world.resume(two, "flow")
+    c = await world.resume(three, "flow")
+    workflows = Workflows(b)
+    await workflows.declare("double", "endless")
+    run = await workflow(c, "run", name="double", args=[1, 2])
+    for chat in (a, b, c):
+        assert (await settled(chat, run["runId"]))["result"] == [2, 4]
+
+    endless = await workflow(a, "run", name="endless")
+    await soon(lambda: workflows.endless == [endless["runId"]], "the call at the client of server two")
+    assert (await workflow(c, "cancel", runId=endless["runId"]))["status"] == "cancelled"
+    await soon(lambda: workflows.aborted == [endless["runId"]], "the abort at the client of server two")
+
+    # A takeover does to a run what a restart does: it was interrupted, and can be resumed with its journal.
+    lost = await workflow(c, "run", name="endless")
+    await soon(lambda: lost["runId"] in workflows.endless, "the call at the client of server two")
+    one.kill()
+    await soon(lambda: lost["runId"] in workflows.aborted, "the abort by the next owner")
+    for chat in (b, c):
+        halted = await settled(chat, lost["runId"])
+        assert (halted["status"], halted["reason"]) == ("halted", "it was interrupted"), halted
+        await soon(lambda chat=chat: "workflow.run_settled" in types(chat), "the event of the end")
+    workflows.patient = False
+    resumed = await workflow(c, "resume", runId=lost["runId"])
+    assert resumed["workflowName"] == "endless", resumed
+    for chat in (b, c):
+        assert (await settled(chat, lost["runId"]))["result"] == "step of the first attempt"
+
+
+@test
+async def login_at_an_mcp_server_is_finished_through_another_server(world: World) -> None:
+    with LockedServer() as locked:
+        locked.configure(world.path / "home-1")
+        one, two = world.server(), world.server()
+        world.api(one, "sessions", {"id": "login", "questions": True, "allowAllTools": True})
+        stream = Stream(two, "login")
+        world.api(one, "sessions/login/prompts", {"text": "[[text:hello]]"})
+        await soon(lambda: "session.idle" in stream.kinds, "the end of the turn")
+        await soon(lambda: world.api(two, "requests")["requests"], "the request, at the other server")
+        [asked] = world.api(two, "requests")["requests"]
+        assert (asked["kind"], asked["sessionId"]) == ("login", "login"), asked
+        link = world.api(two, f"sessions/login/requests/{asked['requestId']}/link", {})["authorizationUrl"]
+        returned = redirect_of(link)
+        assert returned.startswith(f"{two.url}/oauth/callback?"), returned
+        # The browser has no token of ours, and comes from another site.
+        with urllib.request.urlopen(returned, timeout=30) as page:
+            assert b"You are logged in" in page.read()
+        for server in (one, two):
+            assert world.api(server, "requests")["requests"] == []
+        world.api(two, "sessions/login/prompts", {"text": call("locked-whoami")})
+        await soon(lambda: stream.kinds.count("session.idle") >= 2, "the end of the second turn")
+        events = world.api(two, "sessions/login/events?limit=1000")["events"]
+        [done] = [entry["event"] for entry in events if entry["event"]["type"] == "tool.execution_complete"]
+        assert done["data"]["result"]["content"] == "scopes tools", done
 
 
 async def run(wanted: list[str]) -> int:

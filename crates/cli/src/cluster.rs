@@ -112,13 +112,13 @@ pub(crate) fn servers(cli: &Cli, args: &ServersArgs) -> anyhow::Result<ExitCode>
         let all = if args.drain.is_some() { members.list().await? } else { all };
         if args.json {
             let rows: Vec<_> = all.iter().map(as_json).collect();
-            terminal::json(&serde_json::to_string_pretty(&rows)?);
+            terminal::json(&serde_json::to_string_pretty(&json!({ "servers": rows }))?);
+        } else if all.is_empty() {
+            terminal::note("no server uses this database; start one with `baton serve`");
         } else {
-            terminal::line(&format!(
-                "{:<22} {:<18} {:<10} {:<14} {:>8} {:>5}  LAST SEEN",
-                "ADDRESS", "PLACE", "VERSION", "STATE", "SESSIONS", "BUSY"
-            ));
-            all.iter().for_each(|member| terminal::line(&as_line(member)));
+            let rows: Vec<Vec<String>> = all.iter().map(as_row).collect();
+            let header = ["ADDRESS", "PLACE", "PID", "VERSION", "STATE", "SESSIONS", "BUSY", "LAST SEEN"];
+            terminal::table(&header, &rows);
         }
         store.close().await?;
         Ok(ExitCode::SUCCESS)
@@ -141,17 +141,17 @@ fn as_json(member: &Member) -> serde_json::Value {
     })
 }
 
-fn as_line(member: &Member) -> String {
-    format!(
-        "{:<22} {:<18} {:<10} {:<14} {:>8} {:>5}  {:.1} s ago",
-        member.address,
-        member.place,
-        member.version,
-        state(member),
-        member.sessions,
-        member.busy,
-        member.age.as_secs_f64()
-    )
+fn as_row(member: &Member) -> Vec<String> {
+    vec![
+        member.address.clone(),
+        member.place.clone(),
+        member.owner.pid.to_string(),
+        member.version.clone(),
+        state(member).to_owned(),
+        member.sessions.to_string(),
+        member.busy.to_string(),
+        format!("{:.1} s ago", member.age.as_secs_f64()),
+    ]
 }
 
 #[cfg(test)]

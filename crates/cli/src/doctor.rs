@@ -62,7 +62,7 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     })?;
     let bad = findings.iter().any(|finding| finding.state == State::Bad);
     if args.json {
-        terminal::json(&serde_json::to_string_pretty(&findings)?);
+        terminal::json(&serde_json::to_string_pretty(&serde_json::json!({ "findings": findings }))?);
     } else {
         findings.iter().for_each(print);
     }
@@ -75,9 +75,9 @@ fn print(finding: &Finding) {
         State::Note => "·",
         State::Bad => "✗",
     };
-    terminal::line(&format!("{mark} {:<9} {}", finding.what, finding.detail));
+    terminal::hanging_line(&format!("{mark} {:<9} {}", finding.what, finding.detail), 12);
     if let Some(advice) = &finding.advice {
-        terminal::line(&format!("            → {advice}"));
+        terminal::hanging_line(&format!("            → {advice}"), 14);
     }
 }
 

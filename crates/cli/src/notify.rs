@@ -48,7 +48,8 @@ fn test(cli: &Cli, args: &NotifyTestArgs) -> anyhow::Result<ExitCode> {
         let rows = results.iter().map(|(target, problem)| {
             json!({ "receiver": target.to_string(), "delivered": problem.is_none(), "problem": problem })
         });
-        terminal::json(&serde_json::to_string_pretty(&rows.collect::<Vec<_>>())?);
+        let shown = json!({ "receivers": rows.collect::<Vec<_>>() });
+        terminal::json(&serde_json::to_string_pretty(&shown)?);
     } else if results.is_empty() {
         terminal::note(
             "no receivers: configure [notifications.webhook] or [notifications.telegram], or turn notifications on in a \

@@ -197,6 +197,8 @@ impl Listeners {
             listeners.open_http(&door, address, args.http.is_none(), tls, named.as_deref()).await?;
             listeners.page.iter().for_each(|page| notifier.courier().set_page(page));
         }
+        // Behind a proxy, browsers use another address than the one that the server listens on.
+        listeners.page = config.notifications.page()?.or(listeners.page);
         if let Some(path) = &args.socket {
             listeners.open_socket(&door, path)?;
             listeners.announce_socket();

@@ -1,8 +1,10 @@
 //! Inputs of a session. Results of its own work are in [`crate::results`], asks of its callers in [`crate::ask`].
 
+use std::collections::BTreeSet;
+
 use baton_protocol::event::{Body, ShutdownType, WorkContext};
 use baton_protocol::tool::{SlashCommand, ToolSpec};
-use baton_protocol::{AgentId, ClientId};
+use baton_protocol::{AgentId, ClientId, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::ask::{Ask, AskId};
@@ -97,6 +99,21 @@ pub struct Profile {
     /// Whether it is an extension: its hooks come on top of those of another client, and approve nothing.
     #[serde(default)]
     pub is_extension: bool,
+    /// What it registered while it was attached before, if it attaches again after the loss of a server.
+    #[serde(default)]
+    pub registered: Registered,
+}
+
+/// Registrations of a client that was attached before.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Registered {
+    /// Its registrations as a runner of queued commands.
+    pub runners: BTreeSet<String>,
+    /// Its registrations as a listener for offers of a fallback model.
+    pub listeners: BTreeSet<String>,
+    /// The command that it was asked to run last: it may be running it.
+    pub asked_command: Option<RequestId>,
 }
 
 /// How a client attaches to a session.

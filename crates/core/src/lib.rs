@@ -51,7 +51,7 @@ pub use ask::{
     AnswerOutcome, Ask, AskId, Asking, Change, Elicited, LogLevel, Refusal, Reply, ReplyTo, RequestAnswer,
     Withdrawn,
 };
-pub use input::{Arrival, Input, Profile};
+pub use input::{Arrival, Input, Profile, Registered};
 pub use output::{INTERRUPTED, Output, Work, WorkId};
 pub use removed::Removed;
 pub use results::{

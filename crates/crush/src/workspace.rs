@@ -293,6 +293,7 @@ fn joining(client: ClientId) -> JoinRequest {
         }),
         legacy: false,
         kind: JoinKind::Resume,
+        returning: None,
     }
 }
 

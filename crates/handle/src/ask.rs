@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use baton_addons::mcp::McpRequest;
 use baton_addons::skills::SkillsRequest;
+use baton_addons::workflows::{WorkflowError, WorkflowRequest};
 use baton_agent::prompt::instructions::Instruction;
 use baton_agent::tools::shell::Background;
 use baton_agent::tools::sql::{Dependency, Todo};
@@ -227,6 +228,12 @@ family! {
         /// The request.
         request: Box<SkillsRequest>,
     } -> serde_json::Value;
+
+    /// Serves a request about the session's workflows. The inner error is for the client.
+    UseWorkflows {
+        /// The request.
+        request: Box<WorkflowRequest>,
+    } -> Result<serde_json::Value, WorkflowError>;
 
     /// Lists the tools that the model is offered.
     ListTools {} -> Vec<ToolSpec>;

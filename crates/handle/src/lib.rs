@@ -3,6 +3,7 @@
 //! * [`Handle`] is the address of a live session: `ask` sends a typed ask ([`ask`]), `join` attaches a client with a
 //!   [`Port`] for its events, `inspect` copies the state ([`View`]).
 //! * [`Hub`] has the ports of the attached clients. The actor or edge of the session has its [`Publisher`].
+//! * [`attached`] has the clients of one server in a session, for the case that the session moves.
 //! * [`subscription`] is a bounded port for receivers inside the process.
 //! * [`remote`] has the messages between servers when the actor is in another one, and serves them where it is.
 //!
@@ -10,6 +11,7 @@
 //! Both read [`ActorMessage`]s. Nothing here decides what a session does, writes history, or speaks a wire's protocol.
 
 pub mod ask;
+pub mod attached;
 mod comparison;
 mod failure;
 pub mod file_requests;
@@ -30,7 +32,7 @@ pub use self::failure::Failure;
 pub use self::handle::{Handle, vanish};
 pub use self::hub::{Hub, Port, Residence};
 pub use self::measures::{CommandRun, CountedMessage, Window};
-pub use self::message::{ActorMessage, Compact, FromWork, JoinKind, JoinReply, JoinRequest};
+pub use self::message::{ActorMessage, Compact, FromWork, JoinKind, JoinReply, JoinRequest, Returning};
 pub use self::published::{Batch, Encoding, Published, joined};
 pub use self::publisher::Publisher;
 pub use self::respond::{Respond, Responder};

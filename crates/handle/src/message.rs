@@ -7,7 +7,10 @@ use baton_core::{EngineReport, Profile, WorkId, WorkResult};
 use baton_protocol::event::{CompactionComplete, CompactionStart};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{AgentId, Body, ClientId};
+use baton_settings::SettingsChange;
+use baton_store::Seq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::ask::AskMessage;
@@ -29,6 +32,25 @@ pub struct JoinRequest {
     pub legacy: bool,
     /// Whether it creates or resumes the session.
     pub kind: JoinKind,
+    /// What a client brings back that was attached before, when its session has moved; none for every other client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returning: Option<Box<Returning>>,
+}
+
+/// What the server of a client that was attached before knows of the session's settings.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Returning {
+    /// Head of the session when the client joined.
+    pub joined_at: Seq,
+    /// Changes of settings that clients of the server made since, in their order.
+    #[serde(default, deserialize_with = "known_changes")]
+    pub changes: Vec<SettingsChange>,
+}
+
+/// Reads changes. One of a kind that this version does not know is left out: a newer server may send it.
+fn known_changes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SettingsChange>, D::Error> {
+    let changes = Vec::<Box<RawValue>>::deserialize(deserializer)?;
+    Ok(changes.iter().filter_map(|change| serde_json::from_str(change.get()).ok()).collect())
 }
 
 /// Whether a client creates a session or resumes it.
@@ -49,6 +71,9 @@ pub struct JoinReply {
     /// Directory of the session's files, at the server that holds it.
     #[serde(default)]
     pub files: PathBuf,
+    /// Head of the session when the client joined.
+    #[serde(default)]
+    pub at: Seq,
 }
 
 /// Serialises parameters with [`SessionParams::keep`], which is not part of the clients' protocol.

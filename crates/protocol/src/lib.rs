@@ -23,6 +23,7 @@ pub mod rules;
 pub mod sse;
 pub mod time;
 pub mod tool;
+pub mod workflow;
 
 pub use event::{Body, Event};
 pub use ids::{AgentId, Author, ClientId, EventId, PromptId, RequestId, SessionId, ToolCallId};

@@ -18,6 +18,7 @@ use crate::json_path::path_of;
 use crate::provider::{ProviderConfig, ProviderModel};
 use crate::rpc::RpcError;
 use crate::tool::{SlashCommand, ToolSpec};
+use crate::workflow::Definition;
 
 /// Parses the parameters of a method.
 ///
@@ -106,6 +107,10 @@ pub struct SessionParams {
     pub request_extensions: Option<bool>,
     /// Directory of the SDK that extensions import.
     pub extension_sdk_path: Option<String>,
+    /// Workflows whose code the client has, in the words of older SDKs.
+    pub factories: Option<Vec<Definition>>,
+    /// Workflows whose code the client has.
+    pub workflows: Option<Vec<Definition>>,
     /// Resume only: do not record the resume.
     pub disable_resume: Option<bool>,
     /// Resume only: continue the work that was pending when the last client left.

@@ -3,7 +3,7 @@
 //! [`connection`] reads frames and writes responses, [`methods`] is the table of all methods, [`frames`] encodes events, and
 //! [`dialect`] has the differences between SDK versions. [`tcp`] accepts connections within [`limits`], of users that [`peer`]
 //! looks up in the [`socket_table`]; [`refusal`] refuses the others. [`extensions`] are connections to programs that the door
-//! starts itself, and [`workflows`] run code of clients.
+//! starts itself.
 //!
 //! The door depends on the runtime and on no other door. It decides nothing about a session: it parses calls into asks, and
 //! encodes replies and events.
@@ -21,7 +21,6 @@ mod peer;
 mod refusal;
 mod socket_table;
 mod tcp;
-mod workflows;
 
 use std::sync::Arc;
 
@@ -35,7 +34,6 @@ use tracing::Instrument;
 use self::connection::{ClientTransport, Connection};
 use self::extensions::Extensions;
 pub use self::limits::RpcLimits;
-use self::workflows::Workflows;
 
 /// Token and limits of the JSON-RPC door.
 #[derive(Debug, Clone)]
@@ -66,7 +64,6 @@ pub struct RpcDoor {
 #[derive(Default)]
 struct Shared {
     extensions: Extensions,
-    workflows: Arc<Workflows>,
 }
 
 impl RpcDoor {

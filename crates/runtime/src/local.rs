@@ -85,6 +85,7 @@ impl Runtime {
             params: Box::new(params),
             legacy: false,
             kind,
+            returning: None,
         };
         let port = Arc::new(LocalPort(sender));
         let handle = match kind {

@@ -27,11 +27,14 @@ use baton_runtime::rewind::Skip;
 use baton_runtime::session::ask::*;
 use baton_runtime::session::file_requests::{ComparedFile, FileChangeKind, FileReply, FileRequest};
 use baton_runtime::session::{
-    Failure, JoinKind, JoinReply, JoinRequest, OptionsEdit, RewindOutcome, Rewound, Settings, SettingsEdit,
-    View,
+    Failure, JoinKind, JoinReply, JoinRequest, McpSwitch, OptionsEdit, Returning, RewindOutcome, Rewound,
+    Settings, SettingsChange, SettingsEdit, View,
 };
 use baton_runtime::skills::SkillsRequest;
 use baton_runtime::work::{CommandRun, Window};
+use baton_runtime::workflows::{
+    Definition, Limits, Vocabulary, WorkflowAction, WorkflowError, WorkflowRequest,
+};
 
 /// Serialises a value and reads it back. Compares the debug form too, which shows fields that serialisation skips.
 fn assert_survives<T: Serialize + DeserializeOwned + Debug>(value: &T) {
@@ -82,6 +85,10 @@ fn edits() -> Vec<SettingsEdit> {
             models: BTreeMap::from([("explore".into(), "m".into())]),
             disabled: vec!["task".into()],
         },
+        SettingsEdit::McpServer { name: "m".into(), switch: McpSwitch::Started(Some(text_json())) },
+        SettingsEdit::SuppliesTokens(true),
+        SettingsEdit::SuppliesHeaders,
+        SettingsEdit::AppContext(text_json()),
         SettingsEdit::Credentials(None),
         SettingsEdit::Introduce { identity: None, no_questions: true },
     ]
@@ -98,6 +105,11 @@ fn actor_asks() -> Vec<AskMessage> {
     ];
     asks.extend(edits().into_iter().map(|edit| Configure { edit: Box::new(edit) }.into_message()));
     asks
+}
+
+fn start() -> WorkflowAction {
+    let limits = Limits { timeout_seconds: Some(1.5), ..Limits::default() };
+    WorkflowAction::Start { name: "w".into(), args: json!([1]), limits }
 }
 
 fn beside_asks() -> Vec<AskMessage> {
@@ -124,6 +136,10 @@ fn beside_asks() -> Vec<AskMessage> {
         ForgetBackground { id: "1".into() }.into_message(),
         UseFiles { request: Box::new(FileRequest::Write { path: "a".into(), content: "b".into() }) }
             .into_message(),
+        UseWorkflows {
+            request: Box::new(WorkflowRequest { vocabulary: Vocabulary::Workflow, action: start() }),
+        }
+        .into_message(),
         ListTodos {}.into_message(),
         GitDiff { from_fork: true, ignore_whitespace: false }.into_message(),
         ListInstructions {}.into_message(),
@@ -238,6 +254,8 @@ fn beside_replies() -> Vec<ReplyMessage> {
             diff: None,
         }]))),
         UseFiles::wrap(Err("why".into())),
+        UseWorkflows::wrap(Ok(json!({ "runId": "r" }))),
+        UseWorkflows::wrap(Err(WorkflowError::coded("not_found", "why"))),
     ]
 }
 
@@ -280,7 +298,7 @@ fn every_ask_survives_serialisation() {
         ListTools, StartCommand, RunCommand, EndCommand, ListBackground, EndBackground, ForgetBackground, ListTodos,
         GitDiff, ListInstructions,
         MeasureContext, AskAside, SummariseForHandoff, CompactNow, StartTask, RunTask, RevealEndpoint, Mcp, Skills,
-        UseFiles,
+        UseFiles, UseWorkflows,
     ).into());
 }
 
@@ -309,7 +327,8 @@ fn every_failure_survives_serialisation() {
 
 #[test]
 fn joins_survive_serialisation() {
-    let params = SessionParams { keep: true, model: Some("m".into()), ..SessionParams::default() };
+    let workflows = Some(vec![Definition { name: "w".into(), ..Definition::default() }]);
+    let params = SessionParams { keep: true, model: Some("m".into()), workflows, ..SessionParams::default() };
     for kind in [JoinKind::Create, JoinKind::Resume] {
         let params = Box::new(params.clone());
         assert_survives(&JoinRequest {
@@ -318,7 +337,20 @@ fn joins_survive_serialisation() {
             params,
             legacy: true,
             kind,
+            returning: None,
         });
     }
-    assert_survives(&JoinReply { elicitation: true, files: "/state/s".into() });
+    assert_survives(&JoinReply { elicitation: true, files: "/state/s".into(), at: Seq(3) });
+}
+
+#[test]
+fn returning_client_brings_all_changes_that_the_other_version_knows() {
+    let changes = edits().into_iter().map(|edit| SettingsChange { at: 7, edit }).collect();
+    let returning = Returning { joined_at: Seq(3), changes };
+    assert_survives(&returning);
+    let mut newer = serde_json::to_value(&returning).unwrap();
+    newer["changes"][0]["edit"] = json!({ "of_the_next_version": { "a": 1 } });
+    let read: Returning = serde_json::from_str(&newer.to_string()).unwrap();
+    assert_eq!(read.changes.len(), returning.changes.len() - 1);
+    assert_eq!(read.joined_at, Seq(3));
 }

@@ -1,8 +1,10 @@
 //! Settings of a session that are not part of its history: credentials, system prompt, tool filters. Lost with the process,
-//! and set again by the client that resumes the session.
+//! and set again by the client that resumes the session. Where servers share sessions, they are brought back by the servers
+//! of the clients that stayed ([`Layers`]).
 
 mod edit;
 mod filters;
+mod layers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,9 +20,10 @@ use baton_providers::SessionProviders;
 use baton_providers::github::GithubIdentity;
 use serde::{Deserialize, Serialize};
 
-pub use self::edit::{OptionsEdit, SettingsEdit};
+pub use self::edit::{McpSwitch, OptionsEdit, SettingsEdit};
 pub use self::filters::ToolKind;
 use self::filters::filter_matches;
+pub use self::layers::{Layers, SettingsChange, SettingsChanges};
 
 /// Settings of a session that are not part of its history.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -45,6 +48,16 @@ pub struct Settings {
     pub mcp_servers: BTreeMap<String, Json>,
     /// MCP servers that the session does not use.
     pub disabled_mcp_servers: Vec<String>,
+    /// MCP servers that the session uses although the user has disabled them for all sessions.
+    pub enabled_mcp_servers: Vec<String>,
+    /// MCP servers that a client has stopped.
+    pub stopped_mcp_servers: Vec<String>,
+    /// Whether a client supplies tokens of MCP servers.
+    pub supplies_tokens: bool,
+    /// Whether a client supplies headers of MCP servers.
+    pub supplies_headers: bool,
+    /// Context of MCP apps, as a client set it.
+    pub app_context: Option<Json>,
     /// Whether what the project and the user have in files counts: MCP servers, skills, agents, plugins; none means the
     /// default.
     pub config_discovery: Option<bool>,
@@ -203,6 +216,7 @@ impl Settings {
         }
         if let Some(disabled) = &params.disabled_mcp_servers {
             self.disabled_mcp_servers.clone_from(disabled);
+            self.enabled_mcp_servers.clear();
         }
         self.merge_skills(client, params);
         set(&mut self.config_discovery, &params.enable_config_discovery);

@@ -89,3 +89,41 @@ fn own_doors_discover_by_default_and_sdk_applications_do_not() {
     assert_eq!(discovers(explicit(false)), (false, false));
     assert_eq!(discovers(explicit(true)), (true, true));
 }
+
+#[test]
+fn later_change_replaces_only_what_it_sets() {
+    let options = |options: OptionsEdit| SettingsEdit::Options(Box::new(options));
+    let streaming = options(OptionsEdit { streaming: Some(true), ..OptionsEdit::default() });
+    let both = options(OptionsEdit {
+        streaming: Some(false),
+        client_name: Some("n".into()),
+        ..OptionsEdit::default()
+    });
+    assert!(both.replaces(&streaming) && !streaming.replaces(&both));
+    let server = |name: &str, switch| SettingsEdit::McpServer { name: name.into(), switch };
+    let configured = server("a", McpSwitch::Started(Some(Json::null())));
+    assert!(!server("a", McpSwitch::Stopped).replaces(&configured), "its configuration is still needed");
+    assert!(configured.replaces(&server("a", McpSwitch::Stopped)));
+    assert!(!server("a", McpSwitch::Disabled).replaces(&server("a", McpSwitch::Stopped)));
+    assert!(server("a", McpSwitch::Enabled).replaces(&server("a", McpSwitch::Disabled)));
+    assert!(!server("b", McpSwitch::Enabled).replaces(&server("a", McpSwitch::Disabled)));
+    let selected = SettingsEdit::SelectAgent(Some("a".into()));
+    assert!(SettingsEdit::SelectAgent(None).replaces(&selected) && !selected.replaces(&streaming));
+}
+
+#[test]
+fn mcp_server_is_switched_in_the_settings() {
+    let mut settings = Settings { disabled_mcp_servers: vec!["a".into()], ..Settings::default() };
+    let mut switch = |name: &str, switch| {
+        settings.apply(SettingsEdit::McpServer { name: name.into(), switch });
+        settings.clone()
+    };
+    let enabled = switch("a", McpSwitch::Enabled);
+    assert!(enabled.disabled_mcp_servers.is_empty() && enabled.enabled_mcp_servers == ["a"]);
+    let disabled = switch("a", McpSwitch::Disabled);
+    assert!(disabled.disabled_mcp_servers == ["a"] && disabled.enabled_mcp_servers.is_empty());
+    assert_eq!(switch("b", McpSwitch::Stopped).stopped_mcp_servers, ["b"]);
+    assert_eq!(switch("b", McpSwitch::Stopped).stopped_mcp_servers, ["b"]);
+    let started = switch("b", McpSwitch::Started(Some(Json::null())));
+    assert!(started.stopped_mcp_servers.is_empty() && started.mcp_servers.contains_key("b"));
+}

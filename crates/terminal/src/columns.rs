@@ -39,6 +39,24 @@ pub fn cut_start(text: &str, limit: usize) -> String {
     kept.iter().rev().collect()
 }
 
+/// Breaks a line between words where it exceeds a width; further rows are indented. A word that fits no row stays where it
+/// is, so that a long link can be copied whole.
+pub(crate) fn wrapped(line: &str, limit: usize, indent: usize) -> String {
+    let (mut rows, mut used) = (String::new(), 0);
+    for piece in line.split_inclusive(' ') {
+        let word = width(piece.trim_end_matches(' '));
+        if used > indent && used + word > limit && indent + word <= limit {
+            rows.truncate(rows.trim_end_matches(' ').len());
+            rows.push('\n');
+            rows.push_str(&" ".repeat(indent));
+            used = indent;
+        }
+        rows.push_str(piece);
+        used += width(piece);
+    }
+    rows
+}
+
 /// Fills a text with spaces up to a width.
 pub(crate) fn padded(text: &str, to: usize) -> String {
     format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
@@ -73,5 +91,15 @@ mod tests {
         assert_eq!(cut_start("/a/long/path", 6), "…/path");
         assert_eq!(padded("你好", 6), "你好  ");
         assert_eq!(width("é👍e\u{301}"), 4);
+    }
+
+    #[test]
+    fn lines_are_wrapped_between_words() {
+        assert_eq!(wrapped("fits in", 7, 2), "fits in");
+        assert_eq!(wrapped("! one two three", 9, 2), "! one two\n  three");
+        assert_eq!(wrapped("link   http", 20, 2), "link   http");
+        assert_eq!(wrapped("at http://a.test/long ok", 12, 2), "at http://a.test/long\n  ok");
+        assert_eq!(wrapped("你好 世界", 6, 0), "你好\n世界");
+        assert_eq!(wrapped("a b c", 1, 4), "a b c");
     }
 }

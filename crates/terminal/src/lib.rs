@@ -31,6 +31,12 @@ pub fn line(text: &str) {
     print(&format!("{}\n", Untrusted(text)));
 }
 
+/// Prints a line to standard output. On a terminal it is wrapped between words, and further rows are indented.
+pub fn hanging_line(text: &str, indent: usize) {
+    let text = Untrusted(text).to_string();
+    print(&(wrapped(text, width_of(std::io::stdout()), indent) + "\n"));
+}
+
 /// Prints a dim line to standard output.
 pub fn dim_line(text: &str) {
     print(&format!("{}\n", dim(Untrusted(text), std::io::stdout().is_terminal())));
@@ -113,9 +119,12 @@ pub fn log_writer(lines: LogLines) -> impl Write {
     log::LogWriter::new(std::io::stderr(), lines)
 }
 
-/// Prints a dim note for people to standard error, on one line.
+/// Prints a dim note for people to standard error, on one line; on a terminal, it is wrapped between words.
 pub fn note(text: &str) {
-    write_stderr(&dim(Untrusted(text), std::io::stderr().is_terminal()));
+    const INDENT: usize = 2;
+    let indent = INDENT + text.len() - text.trim_start_matches(' ').len();
+    let text = wrapped(Untrusted(text).to_string(), width_of(std::io::stderr()), indent);
+    write_stderr(&styled("2", text, std::io::stderr().is_terminal()));
 }
 
 /// Prints a dim line of a tool's output to standard error, cut to the width of the terminal.
@@ -128,7 +137,14 @@ pub fn output_line(text: &str) {
 
 /// Prints an error to standard error. Further lines are indented, so that none looks like an error of its own.
 pub fn error(text: &str) {
-    write_stderr(&format!("baton: {}", visible::prose_lines(text).collect::<Vec<_>>().join("\n       ")));
+    const PREFIX: &str = "baton: ";
+    let indent = " ".repeat(PREFIX.len());
+    let width = width_of(std::io::stderr());
+    let lines = visible::prose_lines(text).enumerate().map(|(number, line)| {
+        let prefix = if number == 0 { PREFIX } else { &indent };
+        wrapped(format!("{prefix}{line}"), width, PREFIX.len())
+    });
+    write_stderr(&lines.collect::<Vec<_>>().join("\n"));
 }
 
 /// Whether standard error is a terminal.
@@ -182,6 +198,14 @@ fn render(question: &Question) -> String {
         *headline = styled("1", format!("? {headline}"), terminal);
     }
     lines.join("\n")
+}
+
+/// Wraps a line that is already escaped for a terminal of this width.
+fn wrapped(text: String, width: Option<usize>, indent: usize) -> String {
+    match width {
+        Some(width) => columns::wrapped(&text, width, indent),
+        None => text,
+    }
 }
 
 /// The number of columns of a terminal; none if the stream is no terminal, or its size is not known.

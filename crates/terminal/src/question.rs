@@ -11,6 +11,8 @@ const BAR: &str = "  │ ";
 const BAR_CONTINUED: &str = "  ┊ ";
 /// Minimum width of a row, whatever the width of the terminal.
 const MIN_WIDTH: usize = 16;
+/// Summary of a text of one line without escapes. Sections leave it out.
+const ONE_LINE: &str = "1 line";
 /// Limit of characters for text inside the headline.
 const INLINE_LIMIT: usize = 60;
 
@@ -96,7 +98,8 @@ impl Question {
         }
         for section in &self.sections {
             let (body, about) = body(&section.text, section.form, width);
-            lines.push(format!("  {} ({about}):", section.label));
+            let about = if about == ONE_LINE { String::new() } else { format!(" ({about})") };
+            lines.push(format!("  {}{about}:", section.label));
             lines.extend(body);
         }
         let choices = self.choices.iter().enumerate();
@@ -127,7 +130,7 @@ fn body(text: &str, form: Form, width: Option<usize>) -> (Vec<String>, String) {
             bar = BAR_CONTINUED;
         }
     }
-    let mut about = if count == 1 { "1 line".to_owned() } else { format!("{count} lines") };
+    let mut about = if count == 1 { ONE_LINE.to_owned() } else { format!("{count} lines") };
     match escaped {
         0 => {}
         1 => about += ", 1 character shown as an escape",
@@ -226,6 +229,7 @@ mod tests {
     fn choices_stay_on_their_lines() {
         let question = Question::plain("the model asks")
             .prose("question", "which?\r\nnow\n")
+            .prose("context", "one line")
             .choices(["red".to_owned(), "blue\n  3. all".to_owned()]);
         assert_eq!(
             question.lines(None),
@@ -234,6 +238,8 @@ mod tests {
                 "  question (2 lines, 1 character shown as an escape):",
                 "  │ which?\\r",
                 "  │ now",
+                "  context:",
+                "  │ one line",
                 "  1. red",
                 "  2. blue\\n  3. all"
             ]

@@ -11,6 +11,7 @@ use baton_mcp::{
     ServerStatus, Working, is_web_page, without_credentials,
 };
 use baton_protocol::{Body, Json};
+use baton_settings::Settings;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -76,6 +77,16 @@ impl SessionLink {
             authorizes: AtomicBool::new(false),
             supplies_headers: AtomicBool::new(false),
             pending: Mutex::default(),
+        }
+    }
+
+    /// Notes what clients supply, as an earlier server of the session knew.
+    pub(super) fn expect_of_clients(&self, settings: &Settings) {
+        if settings.supplies_tokens {
+            self.authorizes.store(true, Ordering::Relaxed);
+        }
+        if settings.supplies_headers {
+            self.supplies_headers.store(true, Ordering::Relaxed);
         }
     }
 

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_mcp::{Chosen, Host, HostOptions, OfferedTool};
-use baton_protocol::SessionId;
+use baton_protocol::{Json, SessionId};
 use baton_settings::Settings;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
@@ -59,8 +59,8 @@ pub struct SessionMcp {
     known_private: Mutex<BTreeMap<String, Arc<Host>>>,
     /// Releases a turn that waits for servers.
     release: Notify,
-    /// Context of MCP apps, as a client set it.
-    app_context: Mutex<Value>,
+    /// Context of MCP apps, as a client set it while the session was here.
+    app_context: Mutex<Option<Json>>,
     /// Tags of the processes of the session's servers begin with this.
     tag: String,
 }
@@ -86,7 +86,7 @@ impl SessionMcp {
             private: AsyncMutex::default(),
             known_private: Mutex::default(),
             release: Notify::new(),
-            app_context: Mutex::new(json!({})),
+            app_context: Mutex::default(),
             tag: format!("{}/", uuid::Uuid::new_v4()),
         }
     }
@@ -156,6 +156,7 @@ impl SessionMcp {
         let mut slot = self.host.lock().await;
         // A client of any door may answer a form, where questions may wait.
         self.link.elicits.store(settings.elicitation || settings.questions, Ordering::Relaxed);
+        self.link.expect_of_clients(settings);
         if fresh || slot.is_none() {
             let workspace = settings.discovers().then_some(cwd.as_path());
             self.sources.set_ambient(self.addons.catalogue.declared(workspace, &self.trust.all()).await);
@@ -174,8 +175,12 @@ impl SessionMcp {
         let mut disabled: BTreeSet<String> =
             user.disabled(&self.addons.options.preferences).await.unwrap_or_default();
         disabled.retain(|name| wanted.contains_key(name));
+        disabled.retain(|name| !settings.enabled_mcp_servers.contains(name));
         disabled.extend(settings.disabled_mcp_servers.iter().cloned());
         let host = self.new_host(cwd, wanted, disabled).await;
+        for name in &settings.stopped_mcp_servers {
+            host.stop(name).await;
+        }
         *slot = Some(host.clone());
         Some(host)
     }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SessionMcp;
 use super::overview::overview;
-use baton_settings::Settings;
+use baton_settings::{McpSwitch, Settings, SettingsEdit};
 
 /// A request about the MCP servers of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +76,25 @@ pub enum McpRequest {
     Logout { server: String },
 }
 
+impl McpRequest {
+    /// Returns the change of settings that a request makes which was served: with it, the next server of the session uses
+    /// the same MCP servers.
+    #[must_use]
+    pub fn settings_edit(&self) -> Option<SettingsEdit> {
+        let switched = |server: &String, switch| SettingsEdit::McpServer { name: server.clone(), switch };
+        match self {
+            Self::Enable { server } => Some(switched(server, McpSwitch::Enabled)),
+            Self::Disable { server } => Some(switched(server, McpSwitch::Disabled)),
+            Self::Stop { server } => Some(switched(server, McpSwitch::Stopped)),
+            Self::Start { server, config, .. } => Some(switched(server, McpSwitch::Started(config.clone()))),
+            Self::AppContext { set } => set.clone().map(SettingsEdit::AppContext),
+            Self::Authorizes { enabled } => Some(SettingsEdit::SuppliesTokens(*enabled)),
+            Self::SuppliesHeaders => Some(SettingsEdit::SuppliesHeaders),
+            _ => None,
+        }
+    }
+}
+
 impl SessionMcp {
     /// Serves a request.
     ///
@@ -88,7 +107,7 @@ impl SessionMcp {
         request: McpRequest,
     ) -> Result<Value, String> {
         match request {
-            McpRequest::AppContext { set } => return Ok(self.app_context(set.as_ref())),
+            McpRequest::AppContext { set } => return Ok(self.app_context(settings, set)),
             McpRequest::Authorizes { enabled } => {
                 self.link.authorizes.store(enabled, Ordering::Relaxed);
                 return Ok(Value::Null);
@@ -282,12 +301,14 @@ impl SessionMcp {
         result.map_err(|error: ToolCallError| format!("MCP server '{server}': {error}"))
     }
 
-    fn app_context(&self, set: Option<&Json>) -> Value {
+    fn app_context(&self, settings: &Settings, set: Option<Json>) -> Value {
         let mut context = self.app_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(set) = set {
-            *context = set.parse().unwrap_or_else(|_| json!({}));
+        if set.is_some() {
+            *context = set;
         }
-        json!({ "context": *context })
+        let context = context.as_ref().or(settings.app_context.as_ref());
+        let context: Option<Value> = context.and_then(|context| context.parse().ok());
+        json!({ "context": context.unwrap_or_else(|| json!({})) })
     }
 
     fn move_to_background(&self) -> Value {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{SessionSkills, described};
 use crate::session_plugins::UsedPlugin;
-use baton_settings::Settings;
+use baton_settings::{Settings, SettingsEdit};
 
 /// A request about the skills of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,19 @@ pub enum SkillsRequest {
     Invoked,
     /// Gives the model a skill, for its slash command. Replies the prompt that follows.
     Invoke { name: String, input: String },
+}
+
+impl SkillsRequest {
+    /// Returns the change of settings that a request makes.
+    #[must_use]
+    pub fn settings_edit(&self) -> Option<SettingsEdit> {
+        let (name, enabled) = match self {
+            Self::Enable { name } => (name.clone(), true),
+            Self::Disable { name } => (name.clone(), false),
+            _ => return None,
+        };
+        Some(SettingsEdit::Skill { name, enabled })
+    }
 }
 
 impl SessionSkills {

@@ -1,26 +1,37 @@
 //! Workflows: code of a client or an extension that the session runs by name, with durable runs. Older SDKs call them
 //! factories.
 //!
-//! The code runs in the client that declared it. Here is what outlives it: each run with its arguments, journal, progress
-//! and outcome, in `workflows.json` beside the session. A change is durable when it returns. Which runs are executing is
-//! known to the door only; a run that is stored as running and executes nowhere was interrupted.
+//! The code runs in the client that declared it. What outlives it is in `workflows.json` beside the session ([`Workflows`]):
+//! each run with its arguments, journal, progress and outcome. A change is durable when it returns. What a dead process
+//! forgets is in [`SessionWorkflows`], which only the server that holds the session has: who declared what, and which runs
+//! are executing. A run that is stored as running and does not execute there was interrupted.
 
-mod definition;
+mod execution;
+mod request;
 mod run;
+mod session;
 mod shown;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use baton_files::json_file::JsonFile;
+pub use baton_protocol::workflow::{Definition, Limits, Phase, Vocabulary};
 use serde::{Deserialize, Serialize};
 
-pub use self::definition::{Definition, Limits, Phase};
+pub use self::execution::Execution;
+pub use self::request::{AgentTask, WorkflowAction, WorkflowError, WorkflowRequest};
 pub use self::run::{LARGEST_RESULT, LineKind, ReportedLine, Run, Settled, Status};
+pub use self::session::SessionWorkflows;
 pub use self::shown::Page;
+use crate::Awaited;
 
 /// Most runs that are kept of a session. The oldest that have ended are dropped.
 const MOST_RUNS: usize = 100;
+/// Size of all runs of a session, in bytes of JSON, above which the oldest that have ended are dropped. Servers share smaller
+/// files only.
+const LARGEST: usize = 24 << 20;
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -29,17 +40,21 @@ struct Content {
     runs: Vec<Run>,
 }
 
-/// Runs of a session.
+/// Shares the files of a session with other servers. Fails with a message if that is not possible, or the session was lost.
+pub type Share = Arc<dyn Fn() -> Awaited<Result<(), String>> + Send + Sync>;
+
+/// Runs of a session. Changes are shared before they return.
 #[derive(Clone)]
 pub struct Workflows {
     file: JsonFile,
+    share: Share,
 }
 
 impl Workflows {
     /// Names the file in the directory of a session; nothing is read yet.
     #[must_use]
-    pub fn new(session: &Path) -> Self {
-        Self { file: JsonFile::new(session, "workflows.json") }
+    pub fn new(session: &Path, share: Share) -> Self {
+        Self { file: JsonFile::new(session, "workflows.json"), share }
     }
 
     /// Returns all runs, the oldest first.
@@ -63,7 +78,8 @@ impl Workflows {
     /// # Errors
     /// When it cannot be stored.
     pub async fn add(&self, run: Run) -> Result<(), String> {
-        self.file.edit(move |content: &mut Content| content.add(run)).await
+        self.file.edit(move |content: &mut Content| content.add(run)).await?;
+        (self.share)().await
     }
 
     /// Changes a run. Returns the result, and the run as it is stored now; none if there is no such run.
@@ -81,16 +97,26 @@ impl Workflows {
             let result = change(run);
             Some((result, run.clone()))
         };
-        self.file.edit(edit).await
+        let changed = self.file.edit(edit).await?;
+        (self.share)().await?;
+        Ok(changed)
     }
 }
 
 impl Content {
     fn add(&mut self, run: Run) {
         self.runs.push(run);
-        while self.runs.len() > MOST_RUNS {
+        self.trim(LARGEST);
+    }
+
+    /// Drops the oldest runs that have ended, until the others are few and small enough.
+    fn trim(&mut self, largest: usize) {
+        let size = |run: &Run| serde_json::to_vec(run).map_or(0, |bytes| bytes.len());
+        let mut used: usize = self.runs.iter().map(size).sum();
+        while self.runs.len() > MOST_RUNS || used > largest {
             let ended = self.runs.iter().position(|run| run.status != Status::Running);
-            self.runs.remove(ended.unwrap_or(0));
+            let Some(dropped) = ended.or((self.runs.len() > MOST_RUNS).then_some(0)) else { break };
+            used = used.saturating_sub(size(&self.runs.remove(dropped)));
         }
     }
 }
@@ -106,6 +132,10 @@ pub fn now() -> u64 {
 mod tests {
     use super::*;
 
+    fn shared() -> Share {
+        Arc::new(|| Box::pin(async { Ok(()) }))
+    }
+
     fn run(id: &str) -> Run {
         Run::new(id.into(), Definition::default(), serde_json::Value::Null, Limits::default(), 1)
     }
@@ -113,11 +143,11 @@ mod tests {
     #[tokio::test]
     async fn changes_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
-        let workflows = Workflows::new(dir.path());
+        let workflows = Workflows::new(dir.path(), shared());
         workflows.add(run("a")).await.unwrap();
         workflows.change("a", |run| run.settle(Settled::cancelled(), 2)).await.unwrap().unwrap();
         assert!(workflows.change("b", |_| ()).await.unwrap().is_none());
-        let read = Workflows::new(dir.path()).get("a").await.unwrap().unwrap();
+        let read = Workflows::new(dir.path(), shared()).get("a").await.unwrap().unwrap();
         assert_eq!(read.status, Status::Cancelled);
     }
 
@@ -132,5 +162,21 @@ mod tests {
         }
         assert_eq!(content.runs.len(), MOST_RUNS);
         assert_eq!((content.runs[0].id.as_str(), content.runs[1].id.as_str()), ("running", "1"));
+    }
+
+    #[test]
+    fn large_runs_that_have_ended_are_dropped_first() {
+        let large = |id: &str| Run { args: serde_json::json!("x".repeat(10_000)), ..run(id) };
+        let mut content = Content { runs: vec![large("running")] };
+        for n in 0..5 {
+            let mut ended = large(&n.to_string());
+            ended.settle(Settled::cancelled(), 2);
+            content.add(ended);
+        }
+        content.trim(35_000);
+        let ids: Vec<&str> = content.runs.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!(ids, ["running", "3", "4"]);
+        content.trim(5_000);
+        assert_eq!(content.runs.len(), 1, "what runs stays");
     }
 }

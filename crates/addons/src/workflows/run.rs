@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use baton_protocol::workflow::{Definition, Limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use super::definition::{Definition, Limits};
 
 /// Most progress lines that are kept of a run; older ones are dropped.
 pub(super) const MOST_LINES: usize = 1000;
@@ -35,7 +34,7 @@ pub enum Status {
 }
 
 /// A line of progress that a workflow reports.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedLine {
     /// `log` or `phase`.
     pub kind: LineKind,
@@ -134,7 +133,7 @@ pub struct Run {
     pub attempt: u32,
     /// Sub-agents that it has started.
     pub spawned: u32,
-    /// The process that executes it, in a form of the caller's.
+    /// Who executes it, or did so last; see `Executor`.
     pub executor: Value,
     pub(super) revision: u64,
     pub(super) created_at: u64,

@@ -1,6 +1,6 @@
 //! What clients are shown of a run.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::run::{EnteredPhase, Line, MOST_LINES, Run, Status};
@@ -176,7 +176,7 @@ impl Run {
 }
 
 /// A page of progress.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Page {
     /// Only lines of this phase.

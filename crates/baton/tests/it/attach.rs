@@ -168,8 +168,11 @@ async fn attach_reconnects_to_a_restarted_server_without_missing_events() {
     terminal.until("allow running").await;
     test.server.kill().await;
     terminal.until("connection lost").await;
+    terminal.press("y\r").unwrap();
+    terminal.until("not connected; type it again").await;
     test.restart().await;
-    // The request is still pending with the same id, and the same line answers it.
+    // The request is still pending, and asked again.
+    terminal.until("connected again\u{1b}[0m\r\n\u{1b}[1m? allow running").await;
     terminal.press("y\r").unwrap();
     terminal.until("\r\nafter the crash\r\n").await;
     test.http.prompt("s", "[[text:and on]]").await;
@@ -178,6 +181,19 @@ async fn attach_reconnects_to_a_restarted_server_without_missing_events() {
     for once in ["after the crash\r\n", "and on\r\n"] {
         assert_eq!(screen.matches(&format!("\n{once}")).count(), 1, "{once:?}: {screen}");
     }
+}
+
+#[tokio::test]
+async fn attach_can_be_left_while_the_server_is_gone() {
+    let mut test = AttachTest::new().await;
+    let mut terminal = test.attach(&["s"]).await;
+    // Connected: the echo of a prompt proves it.
+    terminal.press("[[text:here]]\r").unwrap();
+    terminal.until("\r\nhere\r\n").await;
+    test.server.kill().await;
+    terminal.until("connection lost").await;
+    terminal.press("\u{4}").unwrap();
+    assert!(terminal.running.ended().await.success(), "Ctrl-D leaves");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ async fn changes_of_sessions_are_printed_as_json() {
     let answered = run(&program, "run --demo --no-server hello").await;
     assert_eq!(answered.code(), Some(0), "{answered:?}");
     let all: Value = serde_json::from_str(&run(&program, "sessions list --json").await.stdout).unwrap();
-    let id = all[0]["sessionId"].as_str().unwrap().to_owned();
+    let id = all["sessions"][0]["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(run(&program, &format!("sessions export {id} -o s.jsonl")).await.code(), Some(0));
 
     let renamed = change(&program, &format!("sessions rename {id} the flaky test --json"), 0).await;
@@ -86,6 +86,28 @@ async fn changes_of_settings_are_printed_as_json() {
             _ => {}
         }
         assert_eq!(change(&program, line, code).await, expected, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn lists_are_printed_as_one_object_with_a_named_array() {
+    let program = baton();
+    for (line, name) in [
+        ("sessions list --json", "sessions"),
+        ("sessions search nothing --json", "sessions"),
+        ("grants list --json", "sessions"),
+        ("mcp list --json", "servers"),
+        ("skills list --json", "skills"),
+        ("skills path --json", "paths"),
+        ("plugins list --json", "plugins"),
+        ("plugins marketplace list --json", "marketplaces"),
+        ("people list --json", "people"),
+        ("notify test --json", "receivers"),
+        ("doctor --json", "findings"),
+    ] {
+        let listed = run(&program, line).await;
+        let list: Value = serde_json::from_str(&listed.stdout).unwrap();
+        assert!(list[name].is_array(), "{line}: {listed:?}");
     }
 }
 

@@ -35,8 +35,12 @@ async fn list_has_columns_and_titles_cannot_break_rows() {
 
     let listed = program.run(&["sessions", "list", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    assert_eq!((&listed[1]["model"], &listed[1]["state"]), (&json!("codex"), &json!("open")), "{listed}");
-    assert_eq!(listed[0]["model"], "scripted", "the model that answered: {listed}");
+    assert_eq!(
+        (&listed["sessions"][1]["model"], &listed["sessions"][1]["state"]),
+        (&json!("codex"), &json!("open")),
+        "{listed}"
+    );
+    assert_eq!(listed["sessions"][0]["model"], "scripted", "the model that answered: {listed}");
 }
 
 #[tokio::test]
@@ -46,7 +50,8 @@ async fn sessions_are_renamed_with_and_without_a_server() {
     let title = async || {
         let listed = program.run(&["sessions", "list", "--json"]).await;
         let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-        (listed[0]["sessionId"].as_str().unwrap().to_owned(), listed[0]["name"].clone())
+        let first = &listed["sessions"][0];
+        (first["sessionId"].as_str().unwrap().to_owned(), first["name"].clone())
     };
     let (id, _) = title().await;
     let renamed = program.run(&["sessions", "rename", &id[..8], "my", "first\nsession"]).await;
@@ -71,7 +76,7 @@ async fn search_finds_titles_and_contents() {
     let search = async |words: &[&str]| {
         let found = program.run(&[&["sessions", "search", "--json"], words].concat()).await;
         let found: Value = serde_json::from_str(&found.stdout).unwrap();
-        found
+        found["sessions"]
             .as_array()
             .unwrap()
             .iter()
@@ -101,7 +106,7 @@ async fn exported_page_is_self_contained_and_harmless() {
     let file = program.work().join("page.html");
     let listed = program.run(&["sessions", "list", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    let id = listed[0]["sessionId"].as_str().unwrap();
+    let id = listed["sessions"][0]["sessionId"].as_str().unwrap();
     let done = program.run(&["sessions", "export", id, "--html", "-o", file.to_str().unwrap()]).await;
     assert_eq!(done.code(), Some(0), "{}", done.stderr);
     let page = std::fs::read_to_string(&file).unwrap();

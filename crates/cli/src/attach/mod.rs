@@ -76,6 +76,6 @@ fn introduce(session: &SessionView, args: &AttachArgs) {
     terminal::note(if args.read_only {
         "watching; Ctrl-C leaves"
     } else {
-        "type to prompt or steer; Ctrl-C cancels the running turn, a second Ctrl-C leaves; Ctrl-D leaves"
+        "type to prompt or steer; Ctrl-C cancels the running turn; Ctrl-D leaves"
     });
 }

@@ -40,6 +40,8 @@ pub(super) struct AttachedSession<'a> {
     keyboard: Keyboard,
     interrupts: Interrupts,
     connected: bool,
+    /// Whether there was a connection before.
+    was_connected: bool,
     /// Whether a `baton run` holds the session: it ends with its turn.
     is_of_run: bool,
     /// Position of the last durable event received.
@@ -77,6 +79,7 @@ impl<'a> AttachedSession<'a> {
             keyboard: if args.read_only { Keyboard::none() } else { Keyboard::listen() },
             interrupts: Interrupts::listen(FirstSignal::IsForwarded)?,
             connected: false,
+            was_connected: false,
             is_of_run: locator.is_run(&session.id),
             cursor: session.head.saturating_sub(args.history),
             head: session.head,
@@ -106,15 +109,50 @@ impl<'a> AttachedSession<'a> {
                 }
                 Err(refused) => return Err(refused.into()),
             }
-            tokio::select! {
-                () = tokio::time::sleep(RECONNECT_DELAYS[attempts.min(RECONNECT_DELAYS.len() - 1)]) => attempts += 1,
-                () = self.interrupts.next() => return Ok(ExitCode::SUCCESS),
+            let delay = RECONNECT_DELAYS[attempts.min(RECONNECT_DELAYS.len() - 1)];
+            if self.wait_offline(delay).await {
+                return Ok(ExitCode::SUCCESS);
             }
+            attempts += 1;
             if !self.locate_again() && self.is_of_run {
                 self.screen.note("the run that held the session has ended");
                 return Ok(ExitCode::from(self.last_outcome.map_or(0, exit_code)));
             }
         }
+    }
+
+    /// Waits without a connection. Returns whether the user leaves. A line that is typed meanwhile is not kept: the question
+    /// that it answers may be closed by then. Lines from a pipe wait.
+    async fn wait_offline(&mut self, delay: Duration) -> bool {
+        let waited = tokio::time::sleep(delay);
+        tokio::pin!(waited);
+        let is_typed = self.keyboard.is_terminal();
+        loop {
+            tokio::select! {
+                () = &mut waited => return false,
+                () = self.interrupts.next() => return true,
+                typed = self.keyboard.next(), if is_typed => match typed {
+                    Typed::Line(line) if line.trim().is_empty() => {}
+                    Typed::Line(_) => self.screen.note("not connected; type it again after the reconnect"),
+                    Typed::End => return true,
+                },
+            }
+        }
+    }
+
+    /// Continues after a lost connection. A restarted server continues pending work when a client asks for it.
+    async fn reconnected(&mut self) -> Result<(), Failure> {
+        if !self.args.read_only {
+            match self.client.post::<serde_json::Value>(&self.path("/resume"), &json!({}), None).await {
+                // Another process holds the session, and continues it.
+                Ok(_) | Err(Failure::Refused { .. }) => {}
+                Err(lost) => return Err(lost),
+            }
+        }
+        self.screen.note("connected again");
+        // An open question is asked again, if it is still pending.
+        self.asked = None;
+        Ok(())
     }
 
     /// Looks for the server again: a restarted one may listen at another address, and the session of an ended run is served
@@ -135,6 +173,9 @@ impl<'a> AttachedSession<'a> {
         (self.head, self.busy) = (info.head, info.busy);
         let mut stream = self.client.stream(&self.session, self.cursor).await?;
         self.connected = true;
+        if std::mem::replace(&mut self.was_connected, true) {
+            self.reconnected().await?;
+        }
         if self.is_up_to_date() {
             self.ask_user().await?;
         }

@@ -266,10 +266,7 @@ mod tests {
         });
         let asked = pending("plan", &detail);
         let shown = asked.describe().lines(None);
-        assert_eq!(
-            shown[..4],
-            ["is this plan good?", "  summary (1 line):", "  │ greet", "  plan (1 line):"]
-        );
+        assert_eq!(shown[..4], ["is this plan good?", "  summary:", "  │ greet", "  plan:"]);
         let actions = ["  1. carry it out on autopilot", "  2. stop after planning (recommended)"];
         assert_eq!(shown[5..], actions, "{shown:?}");
         let response = |line: &str| asked.answer(line).map(|answer| answer["response"].clone());

@@ -91,6 +91,11 @@ impl NotificationsTable {
         rows.add("push.allow_private", allow_private.then_some(true), &false);
     }
 
+    /// Returns the configured URL of the page.
+    pub(crate) fn page(&self) -> anyhow::Result<Option<String>> {
+        Ok(self.page.as_deref().map(page_url).transpose()?.map(|url| url.as_str().to_owned()))
+    }
+
     /// Returns the names of variables that hold secrets.
     pub(crate) fn secret_variables(&self) -> Vec<String> {
         let webhook = self.webhook.iter().filter_map(|webhook| webhook.secret_env.clone());

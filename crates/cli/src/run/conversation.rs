@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_protocol::Event;
 use baton_protocol::event::{Body, Outcome, TurnSettled};
 use serde_json::json;
 
@@ -84,7 +85,8 @@ impl<'a> Conversation<'a> {
         let settled = settled?;
         left?;
         let Some(settled) = settled else { return Ok(ExitCode::from(CANCELLED)) };
-        if settled.outcome == Outcome::Failed {
+        // Whoever pressed Ctrl-C knows why the prompt ended.
+        if settled.outcome != Outcome::Completed && !self.progress.is_cancelled {
             terminal::error(&settled.reason);
         }
         Ok(ExitCode::from(self.progress.exit_code(settled.outcome)))
@@ -100,7 +102,8 @@ impl<'a> Conversation<'a> {
                     let arrived = arrived?.with_context(|| {
                         self.progress.last_error.take().unwrap_or("the session has ended".into())
                     })?;
-                    let is_idle = matches!(arrived.event.body, Body::SessionIdle(_));
+                    let is_idle =
+                        matches!(&arrived, Arrived::Event(event, _) if matches!(event.body, Body::SessionIdle(_)));
                     if let Some(settled) = self.receive(arrived).await? {
                         outcome = Some(settled);
                     }
@@ -126,13 +129,30 @@ impl<'a> Conversation<'a> {
         self.place.cancel().await
     }
 
-    /// Handles an event. Returns the outcome of the prompt.
+    /// Handles what the session sent. Returns the outcome of the prompt.
     async fn receive(&mut self, arrived: Arrived) -> anyhow::Result<Option<TurnSettled>> {
-        if self.args.json {
-            terminal::json_line(&arrived.json);
+        match arrived {
+            Arrived::Event(event, json) => self.receive_event(&event, &json).await,
+            Arrived::Lost(why) => {
+                self.screen.warn(&format!("connection to the server lost ({why}); reconnecting"));
+                Ok(None)
+            }
+            Arrived::Reconnected => {
+                self.screen.warn("connected again");
+                // An open question is asked again, if it is still pending.
+                self.asked = None;
+                self.ask_user().await.map(|()| None)
+            }
         }
-        self.progress.track(&arrived.event);
-        match &arrived.event.body {
+    }
+
+    /// Handles an event. Returns the outcome of the prompt.
+    async fn receive_event(&mut self, event: &Event, json: &str) -> anyhow::Result<Option<TurnSettled>> {
+        if self.args.json {
+            terminal::json_line(json);
+        }
+        self.progress.track(event);
+        match &event.body {
             Body::TurnSettled(settled)
                 if settled.prompt_ids.iter().any(|id| id.to_string() == self.progress.prompt) =>
             {
@@ -144,9 +164,9 @@ impl<'a> Conversation<'a> {
                     self.screen.note(&format!("> {}", message.content));
                 }
             }
-            _ => self.screen.show(&arrived.event),
+            _ => self.screen.show(event),
         }
-        if is_about_requests(&arrived.event.body) {
+        if is_about_requests(&event.body) {
             self.ask_user().await?;
         }
         Ok(None)
@@ -209,6 +229,10 @@ impl<'a> Conversation<'a> {
             return self.cancel().await;
         };
         self.screen.line_was_typed();
+        if !self.place.is_connected() {
+            self.screen.warn("not connected; answer again after the reconnect");
+            return Ok(());
+        }
         let Some(asked) = self.asked.take() else { return Ok(()) };
         let Some(answer) = asked.answer(&line) else {
             self.screen.ask_again(asked.hint());
@@ -235,7 +259,7 @@ async fn typed(keyboard: &mut Option<Keyboard>) -> Typed {
 
 impl Progress {
     /// Keeps track of the main conversation.
-    fn track(&mut self, event: &baton_protocol::Event) {
+    fn track(&mut self, event: &Event) {
         match &event.body {
             _ if event.agent_id.is_some() => {}
             Body::AssistantMessage(_) | Body::ToolStart(_) => self.has_answer = true,

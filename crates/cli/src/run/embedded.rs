@@ -102,7 +102,7 @@ impl Embedded {
     pub(super) async fn next_event(&mut self) -> Option<Arrived> {
         let received = self.session.next_event().await?;
         let json = String::from_utf8_lossy(&received.json).into_owned();
-        Some(Arrived { event: received.event, json })
+        Some(Arrived::Event(Box::new(received.event), json))
     }
 
     pub(super) async fn cancel(&self) -> anyhow::Result<()> {

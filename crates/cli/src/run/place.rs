@@ -25,11 +25,14 @@ pub(super) enum SessionHost {
     Here(Box<Embedded>),
 }
 
-/// An event of the session.
-pub(super) struct Arrived {
-    pub(super) event: Event,
-    /// The event as it is stored.
-    pub(super) json: String,
+/// What a session sends.
+pub(super) enum Arrived {
+    /// An event, parsed and as it is stored.
+    Event(Box<Event>, String),
+    /// The connection to the server is lost, for this reason.
+    Lost(String),
+    /// The server is connected again, and continues the session.
+    Reconnected,
 }
 
 /// What becomes of a session that `baton run` leaves.
@@ -94,6 +97,14 @@ impl SessionHost {
         match self {
             Self::Server(remote) => &remote.description,
             Self::Here(embedded) => &embedded.description,
+        }
+    }
+
+    /// Whether requests can be answered now.
+    pub(super) fn is_connected(&self) -> bool {
+        match self {
+            Self::Server(remote) => remote.is_connected(),
+            Self::Here(_) => true,
         }
     }
 

@@ -15,15 +15,18 @@ use crate::client::{
 };
 use crate::config::{self, Config};
 use crate::discovery::RunningServer;
-use crate::terminal;
 
-/// Delays between attempts to reconnect. A server that is restarted is back by then.
-const RECONNECT_DELAYS: [Duration; 5] = [
+/// Delays between attempts to reconnect, half a minute in all: enough to restart a server by hand.
+const RECONNECT_DELAYS: [Duration; 9] = [
     Duration::from_millis(200),
     Duration::from_millis(500),
     Duration::from_secs(1),
+    Duration::from_secs(2),
     Duration::from_secs(3),
-    Duration::from_secs(10),
+    Duration::from_secs(4),
+    Duration::from_secs(5),
+    Duration::from_secs(7),
+    Duration::from_secs(8),
 ];
 
 /// Time limit for a server to respond at all. One that is stuck is not used.
@@ -41,6 +44,8 @@ pub(super) struct Remote {
     cursor: u64,
     /// Number of failed attempts to connect.
     attempts: usize,
+    /// Wait before the next attempt.
+    pause: Option<Duration>,
 }
 
 impl Remote {
@@ -69,18 +74,22 @@ impl Remote {
             _ => server.endpoint.as_ref().map(|of| of.description.clone()).unwrap_or_default(),
         };
         let what = describe(session.model.as_deref(), engines, &endpoint);
-        let description = format!("{what} · on the server, process {}", server.pid());
+        let description = format!("{what} · on server {}", server.pid());
         Ok(Ok(Self::new(held.flatten().unwrap_or(client), &session, description, is_new)))
     }
 
     /// A session of a connected server.
     pub(super) fn new(client: Client, session: &SessionView, description: String, is_new: bool) -> Self {
         let (session, cursor) = (session.id.clone(), session.head);
-        Self { client, session, description, is_new, stream: None, cursor, attempts: 0 }
+        Self { client, session, description, is_new, stream: None, cursor, attempts: 0, pause: None }
     }
 
     pub(super) fn id(&self) -> &str {
         &self.session
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.stream.is_some()
     }
 
     fn path(&self, rest: &str) -> String {
@@ -100,19 +109,25 @@ impl Remote {
     /// Waits for the next event, across restarts of the server.
     pub(super) async fn next_event(&mut self) -> anyhow::Result<Arrived> {
         loop {
+            if let Some(pause) = self.pause {
+                tokio::time::sleep(pause).await;
+                self.pause = None;
+            }
             match self.next_streamed().await {
                 Ok(arrived) => return Ok(arrived),
                 Err(RequestFailure::Unreachable(why)) => {
                     self.stream = None;
                     let delay = RECONNECT_DELAYS.get(self.attempts);
-                    let delay = *delay.with_context(|| {
-                        format!("lost the server: {why}; `baton run --session {}` continues", self.session)
-                    })?;
-                    if self.attempts == 0 {
-                        terminal::note(&format!("connection to the server lost ({why}); reconnecting"));
-                    }
+                    self.pause = Some(*delay.with_context(|| {
+                        format!(
+                            "lost the server: {why}; when it runs again, continue with `baton attach {}`",
+                            self.session
+                        )
+                    })?);
                     self.attempts += 1;
-                    tokio::time::sleep(delay).await;
+                    if self.attempts == 1 {
+                        return Ok(Arrived::Lost(why));
+                    }
                 }
                 Err(refused) => return Err(refused.into()),
             }
@@ -127,7 +142,7 @@ impl Remote {
                 let resumed = self.client.post::<Value>(&self.path("/resume"), &json!({}), None).await;
                 resumed.map(drop)?;
                 if self.attempts > 0 {
-                    terminal::note("connected again; a question that was open can still be answered");
+                    return Ok(Arrived::Reconnected);
                 }
             }
             let Some(stream) = &mut self.stream else { continue };
@@ -137,7 +152,7 @@ impl Remote {
             self.attempts = 0;
             // An event that cannot be parsed comes from a newer server.
             if let Ok(event) = Event::parse(&streamed.json) {
-                return Ok(Arrived { event, json: streamed.json });
+                return Ok(Arrived::Event(Box::new(event), streamed.json));
             }
         }
     }

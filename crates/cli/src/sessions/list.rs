@@ -7,6 +7,7 @@ use baton_protocol::params::SessionMetadata;
 use baton_runtime::{metadata, metadata_of, owner};
 use baton_store::{Store, Summary};
 use serde::Serialize;
+use serde_json::json;
 
 use super::is_in;
 use super::local_time::LocalTime;
@@ -109,7 +110,7 @@ pub(super) async fn list(
         .take(limit)
         .collect();
     if json {
-        terminal::json(&serde_json::to_string_pretty(&shown)?);
+        terminal::json(&serde_json::to_string_pretty(&json!({ "sessions": shown }))?);
     } else if shown.is_empty() {
         terminal::note("no sessions yet; create one with `baton run \"hello\"`");
     } else {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use baton_runtime::search;
 use baton_store::Store;
 use serde::Serialize;
+use serde_json::json;
 
 use super::list::{self, ListedSession};
 use crate::terminal;
@@ -56,7 +57,7 @@ pub(super) async fn run(
         })
         .collect();
     if json {
-        terminal::json(&serde_json::to_string_pretty(&found)?);
+        terminal::json(&serde_json::to_string_pretty(&json!({ "sessions": found }))?);
     } else if found.is_empty() {
         terminal::note("no session matches");
     } else {

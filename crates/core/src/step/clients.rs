@@ -24,7 +24,11 @@ impl Step<'_> {
             }
             Arrival::Made | Arrival::Watching => None,
         };
-        self.session.live.clients.insert(client, profile.into());
+        let live = &mut self.session.live;
+        let again = |name: &String| (name.clone(), client);
+        live.runners.extend(profile.registered.runners.iter().map(again));
+        live.listeners.extend(profile.registered.listeners.iter().map(again));
+        live.clients.insert(client, profile.into());
         if let (
             Arrival::Resumed { continue_pending_work, record, context, model, reasoning_effort },
             Some(pending),

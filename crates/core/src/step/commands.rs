@@ -7,7 +7,8 @@
 //! any door.
 //!
 //! Clients are asked once, because each event that asks makes an SDK run its handler (P4). They are asked again only when
-//! all clients that were asked have detached and a capable one attaches; until then, the command can be withdrawn.
+//! all clients that were asked have detached and a capable one attaches; until then, the command can be withdrawn. A client
+//! that outlived the server which asked it says so when it attaches again, and is not asked again.
 
 use std::collections::BTreeSet;
 
@@ -76,6 +77,10 @@ impl Step<'_> {
         let (command, request_id) = (command.to_owned(), request_of(id));
         let (name, args) = split(&command);
         let live = &mut self.session.live;
+        live.asked_runners = asked_before(live, name, &request_id);
+        if !live.asked_runners.is_empty() {
+            return;
+        }
         live.asked_runners = owners(live, name);
         if !live.asked_runners.is_empty() {
             let (command_name, args) = (name.to_owned(), args.to_owned());
@@ -199,6 +204,15 @@ fn split(command: &str) -> (&str, &str) {
 pub(super) fn owners(live: &Live, name: &str) -> BTreeSet<ClientId> {
     let has = |client: &Profile| client.commands.iter().any(|command| command.name == name);
     live.clients.iter().filter(|(_, client)| has(client)).map(|(id, _)| *id).collect()
+}
+
+/// Returns the clients that can run a command, and that an earlier server of the session asked to.
+fn asked_before(live: &Live, name: &str, request: &RequestId) -> BTreeSet<ClientId> {
+    let was_asked = |client: &ClientId| {
+        let profile = live.clients.get(client);
+        profile.is_some_and(|profile| profile.registered.asked_command.as_ref() == Some(request))
+    };
+    capable_clients(live, name).into_iter().filter(was_asked).collect()
 }
 
 /// Returns the clients that can run a command: those that have it, and runners.

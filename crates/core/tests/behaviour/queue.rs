@@ -1,9 +1,11 @@
 //! The queue: commands among prompts, and edits.
 
-use baton_core::Profile;
+use std::collections::BTreeSet;
+
 use baton_core::ask::{
     DuplicateQueued, HoldQueue, InsertPrompt, InvokeCommand, MoveQueued, RewordQueued, SteerQueued,
 };
+use baton_core::{Profile, Registered};
 use baton_protocol::ClientId;
 use baton_protocol::event::Prompt;
 use baton_protocol::tool::SlashCommand;
@@ -116,6 +118,33 @@ fn asked_client_is_not_asked_again_while_attached() {
     world.detach(2);
     world.resume_with(4, with_deploy(), Some(true));
     assert_eq!(count_shown(&world, "command.execute"), 2, "the client that was asked has detached");
+}
+
+#[test]
+fn runner_that_outlived_its_server_stays_registered() {
+    let mut world = with_runner();
+    world.enqueue("/deploy");
+    let request = world.command().expect("asked");
+    let registered = |asked_command: Option<&RequestId>| {
+        let runners = BTreeSet::from(["runner-1".to_owned()]);
+        let registered =
+            Registered { runners, asked_command: asked_command.cloned(), ..Registered::default() };
+        Profile { registered, ..profile(&[]) }
+    };
+    world.crash();
+    world.shown.clear();
+    world.resume_with(1, registered(Some(&request)), Some(true));
+    assert_eq!(count_shown(&world, "command.queued"), 0, "it may be running the command");
+    world.answer(&request, HANDLED);
+    world.enqueue("/deploy again");
+    assert_eq!(count_shown(&world, "command.queued"), 1, "it is a runner");
+    world.crash();
+    world.shown.clear();
+    world.resume_with(1, registered(None), Some(true));
+    assert_eq!(count_shown(&world, "command.queued"), 1, "it was not asked to run this one");
+    world.register_runner(1, false);
+    world.enqueue("/deploy");
+    assert_eq!(world.session.live.runners.len(), 0, "the registration keeps its name");
 }
 
 #[test]

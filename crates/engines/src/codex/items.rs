@@ -93,6 +93,8 @@ impl<'a> Item<'a> {
             _ => (String::new(), true),
         };
         let result_type = match self.text("status") {
+            // Codex says nothing else about it.
+            "declined" if output.is_empty() => return tool_result("rejected".to_owned(), ResultType::Denied),
             "declined" => ResultType::Denied,
             "failed" | "interrupted" => ResultType::Failure,
             _ if is_ok => ResultType::Success,
@@ -226,5 +228,12 @@ mod tests {
             assert_eq!(Item(item).call(), Some(("bash".into(), json!({"command": "x"}))));
             assert_eq!(Item(item).result(), ToolResult::failure("o"));
         }
+    }
+
+    #[test]
+    fn declined_command_says_so() {
+        let declined = json!({"type": "commandExecution", "command": "x", "status": "declined"});
+        let expected = tool_result("rejected".to_owned(), ResultType::Denied);
+        assert_eq!(Item(&declined).result(), expected);
     }
 }

@@ -67,7 +67,8 @@ pub(super) fn outcome(info: &ProgramInfo, ending: RunEnding, diagnostics: Option
         RunEnding::Interrupted => RunOutcome::Interrupted,
         RunEnding::Failed(reason) => {
             let message = match info.advice(&reason) {
-                Some(advice) => format!("{reason} {advice}"),
+                Some(advice) if reason.ends_with(['.', '!', '?']) => format!("{reason} {advice}"),
+                Some(advice) => format!("{reason}. {advice}"),
                 None => reason,
             };
             RunOutcome::Failed { message, diagnostics }

@@ -35,7 +35,7 @@ async fn reported_failure_wins_over_a_successful_exit() {
     let record = run_prompt(claude.thread().as_mut(), "hi").await;
     assert_eq!(
         record.failure(),
-        "API Error: 401 no Log in by running `claude` once, or set ANTHROPIC_API_KEY."
+        "API Error: 401 no. Log in by running `claude` once, or set ANTHROPIC_API_KEY."
     );
     // Pi always exits with 0.
     let pi = engine(

@@ -16,6 +16,7 @@ use baton_core::Session;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::{ClientId, EventId, Json, SessionId};
 use baton_providers::{CallFailed, RelayedPart};
+use baton_settings::SettingsEdit;
 use baton_store::Seq;
 use baton_store::members::Member;
 use serde::{Deserialize, Serialize};
@@ -210,6 +211,10 @@ const METHODS: &[&str] = &[
     "skillProvider.read",
     "exitPlanMode.request",
     "autoModeSwitch.request",
+    "factory.execute",
+    "factory.abort",
+    "workflow.execute",
+    "workflow.abort",
 ];
 
 /// Returns the name of a method; none if no session calls it.
@@ -258,6 +263,18 @@ impl From<CallRefused> for CallFailed {
 }
 
 impl AskMessage {
+    /// Returns the change of settings that serving the ask makes; none if it makes none. No event records it: the server of
+    /// the client remembers it, for the case that the session moves.
+    #[must_use]
+    pub fn settings_edit(&self) -> Option<SettingsEdit> {
+        match self {
+            Self::Actor(ActorAsk::Configure(ask)) => Some((*ask.edit).clone()),
+            Self::Beside(BesideAsk::Mcp(ask)) => ask.request.settings_edit(),
+            Self::Beside(BesideAsk::Skills(ask)) => ask.request.settings_edit(),
+            _ => None,
+        }
+    }
+
     /// Whether asking twice is harmless: it changes nothing, or the second answer says that it is too late.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
@@ -271,6 +288,7 @@ impl AskMessage {
             ),
             Self::Actor(ask) => matches!(ask, ActorAsk::Inspect(_) | ActorAsk::Configure(_)),
             Self::Beside(BesideAsk::UseFiles(ask)) => !ask.request.changes(),
+            Self::Beside(BesideAsk::UseWorkflows(ask)) => ask.request.action.is_repeatable(),
             Self::Beside(ask) => matches!(
                 ask,
                 BesideAsk::ListTools(_)

@@ -132,6 +132,9 @@ async fn first_answer(door: &Shared, session: &SessionId, request: &RequestId) -
         if completed.request_id != *request {
             continue;
         }
+        if completed.by.is_none() && matches!(completed.result, PermissionOutcome::Cancelled { .. }) {
+            return Ok("the request was withdrawn, because its turn has ended".to_owned());
+        }
         let by = completed.by.map_or_else(|| "a rule".to_owned(), |by| by.0);
         let what = match completed.result {
             PermissionOutcome::Approved {}

@@ -105,6 +105,7 @@ fn temporary_client(door: &Shared, params: SessionParams, kind: JoinKind) -> Joi
         params: Box::new(params),
         legacy: false,
         kind,
+        returning: None,
     }
 }
 

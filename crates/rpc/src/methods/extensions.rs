@@ -9,7 +9,7 @@ use baton_runtime::session::JoinKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handled, sessions, void, workflows};
+use super::{Call, Handled, sessions, void};
 use crate::errors::CallError;
 use crate::extensions::{granted_variables, show};
 
@@ -140,7 +140,6 @@ pub(super) fn join(call: &Call<'_>, id: SessionId, params: SessionParams) -> Han
         return Err(CallError::failed("only an extension joins this way"));
     };
     let requested = call.parse::<Requested>()?.requested_environment_variables;
-    let declared = workflows::Declared::of(call)?;
     let mut joining = sessions::joining(call, permitted(id.clone(), params), JoinKind::Resume);
     let connection = call.connection.clone();
     call.later(async move {
@@ -149,9 +148,7 @@ pub(super) fn join(call: &Call<'_>, id: SessionId, params: SessionParams) -> Han
         let granted = granted.map_err(|why| CallError::Rpc(RpcError::failed(why)))?;
         // The last client to join decides about streaming; an extension leaves it as it is.
         joining.params.streaming = Some(handle.inspect().await?.settings.streaming);
-        let mut joined =
-            sessions::resume_session(connection.clone(), id.clone(), joining, Vec::new()).await?;
-        declared.register(&connection, &id);
+        let mut joined = sessions::resume_session(connection.clone(), id, joining, Vec::new()).await?;
         if !granted.is_empty() {
             joined["grantedEnvironmentVariables"] = json!(granted);
         }
@@ -170,6 +167,8 @@ fn permitted(id: SessionId, params: SessionParams) -> SessionParams {
         tools: params.tools.map(|tools| tools.into_iter().map(restrain).collect()),
         commands: params.commands,
         hooks: params.hooks,
+        factories: params.factories,
+        workflows: params.workflows,
         include_sub_agent_streaming_events: params.include_sub_agent_streaming_events,
         disable_resume: Some(true),
         ..SessionParams::default()

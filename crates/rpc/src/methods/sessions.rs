@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::Profile;
+use baton_core::{Profile, Registered};
 use baton_core::ask::{Abort, SendPrompt, Suspend};
 use baton_protocol::SessionId;
 use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
@@ -38,6 +38,7 @@ pub(super) fn create_session(
     let connection = call.connection.clone();
     let mut warnings = ignored_options::describe(&call.params);
     async move {
+        workflows::check_declared(&joining.params)?;
         let runtime = connection.runtime.clone();
         let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
         warnings.extend(ignored_options::missing_directory(&joining.params).await);
@@ -93,13 +94,8 @@ pub(super) fn resume(call: &Call<'_>) -> Handled {
     }
     let joining = joining(call, params, JoinKind::Resume);
     let warnings = ignored_options::describe(&call.params);
-    let declared = workflows::Declared::of(call)?;
     let connection = call.connection.clone();
-    call.later(async move {
-        let resumed = resume_session(connection.clone(), id.clone(), joining, warnings).await?;
-        declared.register(&connection, &id);
-        Ok(resumed)
-    })
+    call.later(resume_session(connection, id, joining, warnings))
 }
 
 /// Attaches the client to a session, live or not, and shows the warnings. Its history is not sent: the client reads it.
@@ -109,6 +105,7 @@ pub(super) async fn resume_session(
     joining: JoinRequest,
     mut warnings: Vec<String>,
 ) -> Result<Value, CallError> {
+    workflows::check_declared(&joining.params)?;
     let runtime = connection.runtime.clone();
     let wanted = Wanted::of(&joining.params);
     let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
@@ -134,6 +131,7 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) ->
         model_switch: params.request_auto_mode_switch.unwrap_or(false),
         hooks: params.hooks.unwrap_or(false),
         is_extension: call.connection.extension.is_some(),
+        registered: Registered::default(),
     };
     JoinRequest {
         client: call.connection.client,
@@ -141,6 +139,7 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) ->
         params: Box::new(params),
         legacy: call.connection.dialect().is_legacy(),
         kind,
+        returning: None,
     }
 }
 

@@ -1,16 +1,17 @@
 //! The edge's side: serves the handle of a session whose actor is in another server.
 //!
-//! The edge keeps the sockets of its clients, and what they brought when they joined. When the owner is lost, the edge ends
-//! with its [`Survivors`]; the next actor or edge of the session joins the clients again. Durable events that were published
-//! meanwhile are read from the store first, so that each client receives each of them once and in order.
+//! The edge keeps the sockets of its clients, and what they brought when they joined and changed since. When the owner is
+//! lost, the edge ends with its [`Survivors`]; the next actor or edge of the session joins the clients again. Durable events
+//! that were published meanwhile are read from the store first, so that each client receives each of them once and in order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use baton_handle::attached::{AskedCommand, Attached, Lasting};
 use baton_handle::remote::{FromOwner, Link, RemoteEvent, ToOwner, method};
 use baton_handle::{ActorMessage, Batch, Failure, JoinReply, JoinRequest, Port, Residence, Responder};
 use baton_protocol::event::SessionIdle;
-use baton_protocol::{ClientId, SessionId};
+use baton_protocol::{Body, ClientId, Json, SessionId};
 use baton_providers::{CallFailed, Calling, Relays};
 use baton_store::{Seq, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -18,8 +19,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::session::Handle;
-use crate::session::actor::{Attached, LINGER, Loading, Survivors, rejoining};
-use crate::session::ask::{AskMessage, Inspect, ReplyMessage};
+use crate::session::actor::{LINGER, Loading, Survivors};
+use crate::session::ask::{AskMessage, Inspect, ReplyMessage, UseWorkflows};
+use crate::workflows::{Vocabulary, WorkflowAction, WorkflowRequest};
 
 /// Why an edge ends.
 pub(crate) enum Ending {
@@ -50,6 +52,8 @@ struct InFlight {
     responder: Responder,
     /// The ask, if asking twice is harmless.
     ask: Option<Box<AskMessage>>,
+    /// What it changes, if the next owner has to know.
+    lasting: Option<Lasting>,
 }
 
 /// A client that is being attached.
@@ -69,12 +73,13 @@ pub(crate) async fn follow(loading: Loading, attached: Attached, link: Link, hea
         return Ending::Lost(Box::new(Survivors { loading, attached }));
     }
     loading.hub.reside(Residence::Elsewhere);
+    let (attached, returning) = attached.rejoin();
     let tunnel = loading.runtime.models.tunnel.clone();
     let mut offered = tunnel.offered();
     let mut edge = Edge {
         loading,
         to_owner,
-        attached: Attached::new(),
+        attached,
         last: 0,
         asks: HashMap::new(),
         joins: HashMap::new(),
@@ -83,11 +88,12 @@ pub(crate) async fn follow(loading: Loading, attached: Attached, link: Link, hea
         carries: false,
         leave_at: None,
     };
-    if !attached.is_empty() {
+    if !returning.is_empty() {
         edge.show_if_idle();
+        edge.show_interrupted_runs();
     }
-    for (_, (joining, port)) in attached {
-        edge.join(Box::new(rejoining(joining)), port, None);
+    for (joining, port) in returning {
+        edge.join(Box::new(joining), port, None);
     }
     loop {
         edge.plan_leaving();
@@ -134,6 +140,22 @@ impl Edge {
         drop(asked);
     }
 
+    /// Shows the runs of workflows that were interrupted when the owner took the session over: that happens before it
+    /// serves edges.
+    fn show_interrupted_runs(&self) {
+        let Loading { id, hub, mailbox, .. } = &self.loading;
+        let (vocabulary, action) = (Vocabulary::Workflow, WorkflowAction::Interrupted {});
+        let ask = UseWorkflows { request: Box::new(WorkflowRequest { vocabulary, action }) };
+        let shown = hub.clone();
+        let asked = Handle::new(id.clone(), hub, mailbox.sender.clone()).ask_then(ask, move |reply| {
+            let Ok(Ok(events)) = reply else { return };
+            for (kind, data) in serde_json::from_value::<Vec<(String, Json)>>(events).unwrap_or_default() {
+                shown.show(Body::Unknown { kind, data }, &CancellationToken::new());
+            }
+        });
+        drop(asked);
+    }
+
     fn plan_leaving(&mut self) {
         let needed = !self.attached.is_empty()
             || !self.asks.is_empty()
@@ -153,13 +175,14 @@ impl Edge {
                 let id = self.next();
                 let ask = Box::new(ask);
                 let again = ask.is_repeatable().then(|| ask.clone());
-                self.asks.insert(id, InFlight { responder, ask: again });
+                let lasting = Lasting::of(&ask);
+                self.asks.insert(id, InFlight { responder, ask: again, lasting });
                 drop(self.to_owner.send(ToOwner::Ask { id, ask }));
             }
             ActorMessage::Join(joining, port, reply) => self.join(joining, port, Some(reply)),
             ActorMessage::Leave(client) => {
                 self.loading.hub.detach(client);
-                self.attached.remove(&client);
+                self.attached.remove(client);
                 self.joins.retain(|_, join| join.joining.client != client);
                 drop(self.to_owner.send(ToOwner::Leave { client }));
             }
@@ -210,10 +233,20 @@ impl Edge {
     /// Acts on a message of the owner.
     fn hear(&mut self, message: FromOwner) {
         match message {
-            FromOwner::Events(events) => self.loading.hub.publish_received(batch(events)),
+            FromOwner::Events(events) => {
+                let batch = batch(events);
+                for asked in batch.events().iter().filter_map(|event| AskedCommand::of(event)) {
+                    self.attached.note_asked(&asked);
+                    self.joins.values_mut().for_each(|join| asked.note(&mut join.joining));
+                }
+                self.loading.hub.publish_received(batch);
+            }
             FromOwner::Attached { client, events } => self.mark(client, events),
             FromOwner::Reply { id, result } => {
-                if let Some(InFlight { responder, .. }) = self.asks.remove(&id) {
+                if let Some(InFlight { responder, lasting, .. }) = self.asks.remove(&id) {
+                    if let (Some(lasting), Ok(reply)) = (lasting, &result) {
+                        self.attached.note(lasting, reply, self.loading.hub.head());
+                    }
                     responder.reply(result.map(|reply| *reply));
                 }
             }
@@ -243,11 +276,11 @@ impl Edge {
         let Some(JoinInFlight { joining, port, reply, is_attached }) = self.joins.remove(&id) else { return };
         let client = joining.client;
         match &result {
-            Ok(_) => {
+            Ok(joined) => {
                 if !is_attached {
                     self.loading.hub.attach(client, port.clone());
                 }
-                self.attached.insert(client, (*joining, port));
+                self.attached.insert(*joining, port, joined.at);
             }
             Err(failure) if reply.is_none() => {
                 tracing::warn!(%client, %failure, "cannot attach a client again; it has to resume the session");
@@ -317,7 +350,7 @@ impl Edge {
             clients = self.attached.len(),
             "lost the server that holds the session; looking for the next"
         );
-        for (_, InFlight { responder, ask }) in std::mem::take(&mut self.asks) {
+        for (_, InFlight { responder, ask, .. }) in std::mem::take(&mut self.asks) {
             match ask {
                 Some(ask) => {
                     let responder = repeating(&ask, responder, &self.loading.id);
@@ -335,7 +368,7 @@ impl Edge {
                         reply,
                     )));
                 }
-                None => drop(self.attached.insert(join.joining.client, (*join.joining, join.port))),
+                None => self.attached.insert(*join.joining, join.port, Seq::ZERO),
             }
         }
         // A session that is to be deleted is stopped: its server is lost.

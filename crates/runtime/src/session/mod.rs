@@ -14,11 +14,11 @@ mod stored_settings;
 pub use baton_handle::remote::Peers;
 pub(crate) use baton_handle::{ActorMessage, Compact, FromWork, Respond, Responder};
 pub use baton_handle::{
-    Batch, Encoding, Failure, Handle, Hub, JoinKind, JoinReply, JoinRequest, Port, Published, RewindOutcome,
-    Rewound, View, ask, file_requests, joined, remote, subscription,
+    Batch, Encoding, Failure, Handle, Hub, JoinKind, JoinReply, JoinRequest, Port, Published, Returning,
+    RewindOutcome, Rewound, View, ask, file_requests, joined, remote, subscription,
 };
 pub use baton_providers::{CallFailed, Calling};
 pub(crate) use baton_settings::ToolKind;
-pub use baton_settings::{OptionsEdit, Settings, SettingsEdit};
+pub use baton_settings::{McpSwitch, OptionsEdit, Settings, SettingsChange, SettingsEdit};
 
 pub use self::registry::Registry;

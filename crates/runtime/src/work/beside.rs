@@ -14,11 +14,11 @@ use tracing::Instrument;
 
 use super::{
     WorkScope, compact, mcp_calls, model_call, prompt, sampling, side_question, skills, sub_agents,
-    tool_list, window,
+    tool_list, window, workflows,
 };
 use crate::mcp::McpRequest;
 use crate::session::Failure;
-use crate::session::ask::{BesideAsk, NewTask};
+use crate::session::ask::{BesideAsk, Configure, NewTask};
 use crate::session::file_requests::{FileReply, FileRequest};
 use crate::session::{Respond, Responder};
 
@@ -35,6 +35,7 @@ pub(crate) fn needs_conversation(ask: &BesideAsk) -> bool {
         | BesideAsk::CompactNow(_) => true,
         BesideAsk::Mcp(_)
         | BesideAsk::Skills(_)
+        | BesideAsk::UseWorkflows(_)
         | BesideAsk::ListTools(_)
         | BesideAsk::StartCommand(_)
         | BesideAsk::RunCommand(_)
@@ -141,6 +142,10 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
             let reply = skills::serve(&scope, *ask.request).await;
             Respond::<asks::Skills>::new(respond).with(reply.map_err(Failure::Refused));
         }
+        BesideAsk::UseWorkflows(ask) => {
+            Respond::<asks::UseWorkflows>::new(respond)
+                .with(Ok(workflows::serve(&scope, *ask.request).await));
+        }
         BesideAsk::StartTask(ask) => {
             let started = match prepare_task(&scope, *ask.task).await {
                 Ok(task) => scope.handle().ask(StartAgent { task }).await,
@@ -206,7 +211,13 @@ async fn mcp(scope: &WorkScope, request: McpRequest) -> Result<serde_json::Value
         McpRequest::Sample { request } => return Ok(sampling::execute(scope, request).await),
         _ => {}
     }
-    scope.tools.mcp().serve(&scope.settings, prompt::cwd(scope), request).await
+    let edit = request.settings_edit();
+    let served = scope.tools.mcp().serve(&scope.settings, prompt::cwd(scope), request).await?;
+    if let Some(edit) = edit {
+        let configured = scope.handle().ask(Configure { edit: Box::new(edit) }).await;
+        configured.map_err(|failure| failure.to_string())?;
+    }
+    Ok(served)
 }
 
 /// Has the model answer a pending request of a server. The answer counts if nobody was faster.

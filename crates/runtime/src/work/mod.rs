@@ -31,6 +31,7 @@ mod tools;
 mod trust;
 mod user_commands;
 mod window;
+mod workflows;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -20,11 +20,12 @@ use crate::Runtime;
 use crate::mcp::SessionMcp;
 use crate::skills::SessionSkills;
 use crate::web::NetworkFetch;
+use crate::workflows::SessionWorkflows;
 
 /// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
 pub(crate) struct SessionTools {
     files: SessionFiles,
-    share: FileShare,
+    share: Arc<FileShare>,
     toolbox: Toolbox,
     services: Arc<OnceLock<Arc<Services>>>,
     ledger: Ledger,
@@ -35,6 +36,7 @@ pub(crate) struct SessionTools {
     pub(super) tasks: TaskTracker,
     mcp: SessionMcp,
     skills: SessionSkills,
+    workflows: Arc<SessionWorkflows>,
     /// Creates the services. Blocks.
     create: Arc<dyn Fn() -> Services + Send + Sync>,
 }
@@ -46,8 +48,9 @@ impl SessionTools {
         hub: &Publisher,
         mcp: SessionMcp,
         skills: SessionSkills,
+        workflows: Arc<SessionWorkflows>,
         files: SessionFiles,
-        share: FileShare,
+        share: Arc<FileShare>,
     ) -> Self {
         let (runtime, hub, database) = (runtime.clone(), hub.clone(), files.database());
         let (toolbox, ledger, tasks) =
@@ -82,6 +85,7 @@ impl SessionTools {
             tasks,
             mcp,
             skills,
+            workflows,
             create: Arc::new(create),
         }
     }
@@ -104,6 +108,11 @@ impl SessionTools {
     /// Returns the skills.
     pub(crate) fn skills(&self) -> &SessionSkills {
         &self.skills
+    }
+
+    /// Returns the workflows.
+    pub(crate) fn workflows(&self) -> &Arc<SessionWorkflows> {
+        &self.workflows
     }
 
     /// Returns the built-in tools.
@@ -140,6 +149,7 @@ impl SessionTools {
 
     /// Ends all processes that the session started, and waits until they have exited.
     pub(crate) async fn close(&self) {
+        self.workflows.close();
         tokio::join!(self.mcp.close(), self.close_shells());
     }
 

@@ -7,6 +7,8 @@ use baton_files::shared::SharedDirectory;
 use baton_store::{Lease, Store, StoreError};
 use tokio::sync::Mutex;
 
+use crate::workflows::Share;
+
 /// The shared files of a session that is held here.
 pub(crate) struct FileShare {
     store: Arc<dyn Store>,
@@ -43,6 +45,14 @@ impl FileShare {
             Some(shared) => self.directory.lock().await.push(shared, &self.lease).await,
             None => Ok(()),
         }
+    }
+
+    /// Returns a function that shares what has changed.
+    pub(crate) fn sharing(self: Arc<Self>) -> Share {
+        Arc::new(move || {
+            let share = self.clone();
+            Box::pin(async move { share.push().await.map_err(|error| error.to_string()) })
+        })
     }
 
     /// Shares what has changed, and only logs a failure: the next attempt repeats it.

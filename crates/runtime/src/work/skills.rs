@@ -121,16 +121,13 @@ pub(super) async fn with_skills(
 /// # Errors
 /// With a message for the client.
 pub(super) async fn serve(scope: &WorkScope, request: SkillsRequest) -> Result<Value, String> {
-    let toggled = match &request {
-        SkillsRequest::Enable { name } => Some((name.clone(), true)),
-        SkillsRequest::Disable { name } => Some((name.clone(), false)),
+    match &request {
         SkillsRequest::Invoked => return invoked(scope).await,
         SkillsRequest::Invoke { name, input } => return invoke(scope, name, input).await,
-        _ => None,
-    };
+        _ => {}
+    }
     let mut settings = Settings::clone(&scope.settings);
-    if let Some((name, enabled)) = toggled {
-        let edit = SettingsEdit::Skill { name, enabled };
+    if let Some(edit) = request.settings_edit() {
         settings.apply(edit.clone());
         let configured = scope.handle().ask(Configure { edit: Box::new(edit) }).await;
         configured.map_err(|failure| failure.to_string())?;

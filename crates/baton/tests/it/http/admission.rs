@@ -110,6 +110,16 @@ async fn one_time_link_logs_in_once_and_survives_a_kill() {
     assert_eq!(browser.send("GET", "/api/me", &[("Cookie", pair)], None).await.refused(401), "unauthorized");
 }
 
+#[tokio::test]
+async fn login_link_leads_to_the_configured_page() {
+    let program = baton();
+    let file = program.work().join("config.toml");
+    std::fs::write(&file, "[notifications]\npage = \"https://baton.example/team\"\n").unwrap();
+    let _server = program.serve_http(&["--demo", "--config", file.to_str().unwrap()]).await;
+    let printed = program.run(&["link"]).await;
+    assert!(printed.stdout.starts_with("https://baton.example/team/?login="), "{printed:?}");
+}
+
 /// Whether a path makes MCP servers work, or reads files of any directory.
 fn uses_servers(path: &str) -> bool {
     path.starts_with("/api/mcp/")

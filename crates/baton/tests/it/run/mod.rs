@@ -49,7 +49,6 @@ async fn piped(program: &Program, arguments: &[&str], input: &str) -> Finished {
 async fn sessions(program: &Program) -> Vec<String> {
     let listed = program.run(&["sessions", "list", "--json"]).await;
     let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
-    let ids =
-        listed.as_array().unwrap().iter().map(|session| session["sessionId"].as_str().unwrap().to_owned());
-    ids.collect()
+    let listed = listed["sessions"].as_array().unwrap();
+    listed.iter().map(|session| session["sessionId"].as_str().unwrap().to_owned()).collect()
 }

@@ -16,7 +16,7 @@ async fn running_server_runs_the_session_and_others_watch_and_answer() {
     let server = program.serve_http(&[]).await;
     let http = Http::new(&program, &server);
     let mut terminal = on_terminal(&program, &[ASK]);
-    terminal.until("on the server, process").await;
+    terminal.until(" · on server ").await;
     terminal.until("allow running").await;
     let listed = http.get("/api/sessions").await.expect(200)["sessions"].clone();
     let id = listed[0]["id"].as_str().unwrap().to_owned();
@@ -43,7 +43,7 @@ async fn server_on_all_addresses_is_used_by_local_commands() {
     let _server = program.serve_with(&["serve", "--http", "0.0.0.0:0", "--port", "0"]).await;
     let ran = program.run(&["run", "[[text:through the server]]"]).await;
     assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "through the server\n"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("on the server, process"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(" · on server "), "{}", ran.stderr);
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn another_model_than_the_servers_is_used() {
     assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "from the other\n"), "{}", ran.stderr);
     assert!(model.requests().is_empty() && !other.requests().is_empty());
     assert!(ran.stderr.contains(&other.base_url()), "the header names it: {}", ran.stderr);
-    assert!(ran.stderr.contains("on the server"), "the server uses it for this session: {}", ran.stderr);
+    assert!(ran.stderr.contains("on server"), "the server uses it for this session: {}", ran.stderr);
     let ran = configured.run(&["run", "--continue", "[[text:again]]"]).await;
     assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "again\n"), "{}", ran.stderr);
     let ran = program.run(&["run", "[[text:of the server]]"]).await;
@@ -181,11 +181,29 @@ async fn run_survives_a_restart_of_the_server() {
     run.until("allow running").await;
     server.kill().await;
     run.until("reconnecting").await;
+    let screen = run.screen();
+    let lost = screen.lines().last().unwrap_or_default();
+    assert!(lost.contains("connection to the server lost") && !lost.contains("[y]es"), "own line: {screen}");
+    run.press("y\r").unwrap();
+    run.until("not connected; answer again").await;
     // The same address, because the client knows no other.
     let address = server.http.unwrap().to_string();
     let _again = program.serve_with(&["serve", "--port", "0", "--http", &address]).await;
-    run.until("connected again").await;
+    run.until("connected again\u{1b}[0m\r\n\u{1b}[1m? allow running").await;
     run.press("y\r").unwrap();
     run.until("\r\nwritten\r\n").await;
     assert_eq!(run.running.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn run_says_that_another_client_cancelled_the_turn() {
+    let (program, model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    let mut run = on_terminal(&program, &["[[hold:never]]"]);
+    model.wait_for_hold("never").await;
+    let id = sessions(&program).await.remove(0);
+    let _ = http.post(&format!("/api/sessions/{id}/cancel"), json!({})).await.expect(200);
+    run.until("baton: cancelled by a client").await;
+    assert_eq!(run.running.ended().await.code(), Some(130));
 }

@@ -22,7 +22,8 @@ impl Actor {
     /// Detaches a client.
     pub(super) async fn leave(&mut self, client: ClientId) -> ControlFlow<()> {
         self.hub.detach(client);
-        self.attached.remove(&client);
+        self.attached.remove(client);
+        self.tools.workflows().leave(client);
         self.step(Input::Detach { client }).await
     }
 
@@ -149,6 +150,10 @@ impl Actor {
         self.end_processes().await;
         self.mirror.finish().await;
         tracing::warn!(clients = self.attached.len(), "the session is no longer here; looking for it");
+        self.attached.note_registrations(&self.session);
+        if let Some(layers) = self.layers.take() {
+            self.attached.set_changes(layers.into_changes());
+        }
         let Self { runtime, session, hub, inbox, mailbox, attached, .. } = *self;
         let mailbox = Mailbox { sender: mailbox, receiver: inbox };
         Survivors { loading: Loading { runtime, id: session.id, hub, mailbox }, attached }

@@ -8,7 +8,7 @@ use baton_history::record_of;
 use baton_protocol::SessionId;
 use baton_protocol::event::{FileTrackingBegun, SessionWarning};
 use baton_protocol::params::SessionParams;
-use baton_settings::ModelSender;
+use baton_settings::{ModelSender, SettingsEdit};
 use baton_store::{NewRecord, Seq, StoreError};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -28,10 +28,10 @@ impl Actor {
             JoinKind::Create => Arrival::Made,
             JoinKind::Resume => self.resumed(&joining.params).await,
         };
-        let before = (self.session.clone(), self.settings.clone());
-        let settings = Arc::make_mut(&mut self.settings);
-        settings.merge(joining.client, &joining.params, joining.legacy);
-        self.runtime.note_carrier(&self.session.id, settings);
+        let at = self.head;
+        let before = (self.session.clone(), self.settings.clone(), self.layers.clone());
+        self.merge(joining);
+        self.runtime.note_carrier(&self.session.id, Arc::make_mut(&mut self.settings));
         self.runtime.secrets.add_client_credentials(&joining.params);
         let input = Input::Attach { client: joining.client, profile: joining.profile.clone(), arrival };
         let mut outputs = self.session.step(input, stamp());
@@ -44,20 +44,37 @@ impl Actor {
                 self.mirror.catch_up(Seq(first.0.saturating_sub(1)));
                 // Clients of other servers are joined again by those servers.
                 if self.runtime.cluster.is_some() && self.runtime.is_own(joining.client) {
-                    self.attached.insert(joining.client, (joining.clone(), port.clone()));
+                    self.attached.insert(joining.clone(), port.clone(), at);
                 }
                 self.hub.attach(joining.client, port);
+                self.tools.workflows().join(joining.client, &joining.params);
                 self.leave_background(&before.0, &outputs);
                 self.act(first, outputs, bodies).await;
                 self.mirror.start(&self.session);
                 self.show_repairs();
-                Ok(self.joined())
+                Ok(JoinReply { at, ..self.joined() })
             }
             Err(error) => {
-                (self.session, self.settings) = before;
+                (self.session, self.settings, self.layers) = before;
                 Err(error)
             }
         }
+    }
+
+    /// Adds what a client brings to the settings.
+    fn merge(&mut self, joining: &JoinRequest) {
+        let JoinRequest { client, params, legacy, returning, .. } = joining;
+        match (&mut self.layers, returning) {
+            (None, _) => Arc::make_mut(&mut self.settings).merge(*client, params, *legacy),
+            (Some(layers), None) => layers.join(self.head.0, *client, params, *legacy),
+            (Some(layers), Some(returning)) => {
+                layers.rejoin(returning.joined_at.0, *client, params, *legacy);
+                layers.restore(&returning.changes);
+                let edits = returning.changes.iter().map(|change| &change.edit);
+                self.runtime.secrets.add_keys_of(edits.flat_map(SettingsEdit::providers));
+            }
+        }
+        self.sum_up();
     }
 
     /// Warns the first client of a session whose history is damaged. Not recorded: whenever the session is opened, the
@@ -87,6 +104,7 @@ impl Actor {
         JoinReply {
             elicitation: self.session.live.clients.values().any(|client| client.elicitation),
             files: self.tools.files().path().to_owned(),
+            at: self.head,
         }
     }
 }

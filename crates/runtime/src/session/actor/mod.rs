@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use baton_core::{AskId, Input, Session, Stamp, WorkId};
 use baton_files::mirror::Mirror;
+use baton_handle::attached::Attached;
 use baton_handle::{ActorMessage, Failure, FromWork, Publisher, Residence, Respond, Responder, View};
 use baton_history::metadata::Metadata;
 use baton_protocol::Timestamp;
@@ -30,7 +31,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub(crate) use self::open::{Attached, Loading, Mailbox, Survivors, rejoining};
+pub(crate) use self::open::{Loading, Mailbox, Survivors};
 use self::spans::TurnSpan;
 use self::transcript::Transcripts;
 use self::write::UnwrittenSteps;
@@ -38,7 +39,7 @@ use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
 use crate::Runtime;
 use crate::crash::CrashPoint;
 use crate::work::{SessionEngine, SessionTools, beside};
-use baton_settings::{Settings, SettingsEdit};
+use baton_settings::{Layers, Settings, SettingsChange, SettingsEdit};
 
 /// Maximum number of messages that share one write.
 const BATCH: usize = 64;
@@ -57,6 +58,8 @@ pub(crate) struct Actor {
     pub(super) runtime: Arc<Runtime>,
     pub(super) session: Session,
     pub(super) settings: Arc<Settings>,
+    /// The parts of the settings; none unless servers share the store.
+    layers: Option<Box<Layers>>,
     pub(super) hub: Publisher,
     lease: Lease,
     head: Seq,
@@ -255,8 +258,23 @@ impl Actor {
     /// Changes settings.
     fn configure(&mut self, edit: SettingsEdit) {
         self.runtime.secrets.add_keys_of(edit.providers());
-        Arc::make_mut(&mut self.settings).apply(edit);
+        match &mut self.layers {
+            None => Arc::make_mut(&mut self.settings).apply(edit),
+            Some(layers) => {
+                layers.change(SettingsChange { at: self.head.0, edit });
+                self.sum_up();
+            }
+        }
         join::remember_provider(&self.runtime, &self.session.id, &self.settings);
+    }
+
+    /// Sets the settings to what their parts make.
+    fn sum_up(&mut self) {
+        if let Some(layers) = &self.layers {
+            // Not a part: it is noted by whichever server holds the session.
+            let sender = self.settings.sender;
+            self.settings = Arc::new(Settings { sender, ..layers.sum() });
+        }
     }
 
     /// Serves an ask of the actor's family.

@@ -1,13 +1,13 @@
 //! Creates sessions, opens them from the store, and runs their actors.
 
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_addons::SessionTrust;
 use baton_core::{Arrival, Durable, Input, Output, Session};
+use baton_handle::attached::Attached;
 use baton_handle::{
-    ActorMessage, Batch, Failure, JoinKind, JoinReply, JoinRequest, Port, Published, Publisher, Residence,
+    ActorMessage, Batch, Failure, JoinReply, JoinRequest, Port, Published, Publisher, Residence,
 };
 use baton_history::metadata::{self, Metadata};
 use baton_history::record_of;
@@ -15,7 +15,7 @@ use baton_history::repairs::Damage;
 use baton_protocol::event::SessionIdle;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{ClientId, SessionId, Timestamp};
-use baton_settings::ModelSender;
+use baton_settings::{Layers, ModelSender};
 use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, Span, StoreError};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -33,6 +33,7 @@ use crate::session::edge;
 use crate::session::{Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
 use crate::work::{FileShare, SessionTools};
+use crate::workflows::{SessionWorkflows, Workflows};
 
 /// Number of records per read, where the whole history is read.
 const PAGE: usize = 512;
@@ -43,21 +44,10 @@ pub(crate) struct Mailbox {
     pub(crate) receiver: mpsc::UnboundedReceiver<ActorMessage>,
 }
 
-/// Clients of a session by their ids, with what they brought and their ports.
-pub(crate) type Attached = BTreeMap<ClientId, (JoinRequest, Arc<dyn Port>)>;
-
 /// A session that this server has lost, with the clients for which it is to be found again.
 pub(crate) struct Survivors {
     pub(crate) loading: Loading,
     pub(crate) attached: Attached,
-}
-
-/// Returns what a client brought, for attaching it again: its work continues, and the history does not grow.
-pub(crate) fn rejoining(mut joining: JoinRequest) -> JoinRequest {
-    joining.params.continue_pending_work = Some(true);
-    joining.params.disable_resume = Some(true);
-    joining.kind = JoinKind::Resume;
-    joining
 }
 
 /// A session that is being created or loaded, before its actor runs.
@@ -79,6 +69,7 @@ struct Held {
 /// A session that was just created: the first outputs, to act on, and the reply to its creator.
 struct Created {
     client: ClientId,
+    params: Box<SessionParams>,
     port: Arc<dyn Port>,
     outputs: Vec<Output>,
     bodies: Vec<Bytes>,
@@ -106,7 +97,7 @@ impl Loading {
         reply: oneshot::Sender<Result<JoinReply, Failure>>,
     ) {
         let Some((actor, created)) = Box::pin(self.write_first(joining, port, reply)).await else { return };
-        if let Some(lost) = actor.run(Some(created), Attached::new()).await {
+        if let Some(lost) = actor.run(Some(created), Attached::default()).await {
             Box::pin(lost.loading.host(lost.attached)).await;
         }
     }
@@ -152,12 +143,12 @@ impl Loading {
                 let share = FileShare::new(&self.runtime.store, &lease, &files);
                 let held = Held { lease, head, meta, share };
                 let actor = self.into_actor(session, settings, held, Transcripts::new());
-                let client = joining.client;
-                let mut attached = Attached::new();
+                let (client, params) = (joining.client, joining.params.clone());
+                let mut attached = Attached::default();
                 if actor.runtime.cluster.is_some() {
-                    attached.insert(client, (joining, port.clone()));
+                    attached.insert(joining, port.clone(), Seq::ZERO);
                 }
-                Some((actor, Box::new(Created { client, port, outputs, bodies, reply, attached })))
+                Some((actor, Box::new(Created { client, params, port, outputs, bodies, reply, attached })))
             }
             Err(error) => {
                 drop(reply.send(Err(Failure::Store(error.clone()))));
@@ -169,7 +160,7 @@ impl Loading {
 
     /// Opens the session from the store, and runs its actor; or follows the server that holds it.
     pub(crate) async fn open(self) {
-        Box::pin(self.host(Attached::new())).await;
+        Box::pin(self.host(Attached::default())).await;
     }
 
     /// Serves the session here or through the server that holds it, for as long as its clients need it.
@@ -235,6 +226,10 @@ impl Loading {
         actor.repairs = repairs;
         actor.mirror.catch_up(actor.head);
         actor.runtime.metrics.note_pending(&actor.session);
+        if actor.runtime.cluster.is_some() {
+            // Before edges are served: they show it to their clients.
+            actor.tools.workflows().recover().await;
+        }
         if actor.runtime.cluster.is_some() && actor.session.is_busy() {
             actor.runtime.lifecycle.announce_pending(&actor.session, actor.head);
         }
@@ -319,21 +314,35 @@ impl Loading {
         conversation: Transcripts,
     ) -> Box<Actor> {
         let Held { lease, head, meta, share } = held;
+        let layers = self.runtime.cluster.as_ref().map(|_| Box::new(Layers::new(settings.clone())));
         let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
         let port = Arc::new(Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone()));
         let (addons, trust) = (&self.runtime.addons, Arc::<SessionTrust>::default());
+        let share = Arc::new(share);
+        let runs = Workflows::new(files.path(), share.clone().sharing());
+        let (tasks, stopping) = (self.runtime.tasks.clone(), &self.runtime.stopping);
+        let workflows = SessionWorkflows::new(self.id.clone(), port.clone(), runs, tasks, stopping);
         let mcp = SessionMcp::new(addons, port.clone(), self.id.clone(), trust.clone());
         let skills = SessionSkills::new(addons, port, self.id.clone(), trust);
         Box::new(Actor {
             engine: Arc::default(),
-            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone(), share)),
+            tools: Arc::new(SessionTools::new(
+                &self.runtime,
+                &self.hub,
+                mcp,
+                skills,
+                workflows,
+                files.clone(),
+                share,
+            )),
             mirror: self.runtime.mirrors.of(&self.id, &files),
             runtime: self.runtime,
             session,
             settings: Arc::new(settings),
+            layers,
             hub: self.hub,
             lease,
             head,
@@ -348,7 +357,7 @@ impl Loading {
             returned: Vec::new(),
             conversation,
             compaction: None,
-            attached: Attached::new(),
+            attached: Attached::default(),
             steps_down: false,
             end_hook_invoked: false,
             leave_at: None,
@@ -383,14 +392,18 @@ impl Actor {
         self.hub.reside(Residence::Here);
         // Kept also if this actor ends before they are attached again.
         self.attached = attached.clone();
+        if let Some(layers) = &mut self.layers {
+            layers.restore(&attached.changes());
+        }
         let life = async {
             if let Some(created) = created {
                 Box::pin(self.begin(*created)).await;
             }
-            let returned = !attached.is_empty();
-            for (_, (joining, port)) in attached {
+            let (_, returning) = attached.rejoin();
+            let returned = !returning.is_empty();
+            for (joining, port) in returning {
                 let reply = oneshot::channel().0;
-                let mail = ActorMessage::Join(Box::new(rejoining(joining)), port, reply);
+                let mail = ActorMessage::Join(Box::new(joining), port, reply);
                 if self.take_message(mail).await.is_break() {
                     return;
                 }
@@ -398,6 +411,9 @@ impl Actor {
             if returned && !self.session.is_busy() {
                 // The event that said so is ephemeral, and its server may have died before it was shown.
                 self.hub.show(SessionIdle::default(), &CancellationToken::new());
+            }
+            if returned {
+                self.tools.workflows().show_interrupted().await;
             }
             self.live().await;
         };
@@ -414,6 +430,7 @@ impl Actor {
         self.mirror.start(&self.session);
         self.attached = created.attached;
         self.hub.attach(created.client, created.port);
+        self.tools.workflows().join(created.client, &created.params);
         self.act(Seq(1), created.outputs, created.bodies).await;
         drop(created.reply.send(Ok(self.joined())));
     }

@@ -5,14 +5,14 @@ use baton_protocol::ClientId;
 use tokio::sync::mpsc;
 
 use super::world::{World, joining, noted};
-use crate::session::JoinKind;
 use crate::session::remote::{EdgeLink, FromOwner, Link, Service, ToOwner, serve};
+use crate::session::{JoinKind, JoinRequest};
 
 const TAP: ClientId = ClientId(1 << 32);
-const CLIENT: ClientId = ClientId((1 << 32) + 1);
+pub(super) const CLIENT: ClientId = ClientId((1 << 32) + 1);
 
 /// Opens a link to the session, as the same edge each time.
-async fn link(world: &World) -> Link {
+pub(super) async fn link(world: &World) -> Link {
     let (to_edge, from_owner) = mpsc::unbounded_channel();
     let (to_owner, from_edge) = mpsc::unbounded_channel();
     let handle = world.runtime.registry.open(&world.runtime, &world.id);
@@ -24,8 +24,11 @@ async fn link(world: &World) -> Link {
 }
 
 async fn join(world: &World, link: &mut Link) {
-    let joining = Box::new(joining(CLIENT, Profile::default(), world.params(), JoinKind::Resume));
-    link.to_owner.send(ToOwner::Join { id: 1, joining }).unwrap();
+    join_as(joining(CLIENT, Profile::default(), world.params(), JoinKind::Resume), link).await;
+}
+
+pub(super) async fn join_as(joining: JoinRequest, link: &mut Link) {
+    link.to_owner.send(ToOwner::Join { id: 1, joining: Box::new(joining) }).unwrap();
     while !matches!(link.from_owner.recv().await.unwrap(), FromOwner::Joined { result: Ok(_), .. }) {}
 }
 

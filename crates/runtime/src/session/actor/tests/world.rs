@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::store::ScriptedStore;
+use crate::cluster::Cluster;
 use crate::options::Options;
 use crate::session::{Batch, CallFailed, Calling, Failure, Handle, JoinKind, JoinRequest, Port};
 use crate::{Runtime, owner};
@@ -34,6 +35,13 @@ impl World {
         let options = Options::new("test", home.path().join("home"), home.path());
         let runtime = Runtime::new(options, store.clone());
         Self { runtime, store, id: "s1".parse().unwrap(), home }
+    }
+
+    /// A world whose server shares its sessions with others.
+    pub(super) fn shared() -> Self {
+        let mut world = Self::new();
+        Arc::get_mut(&mut world.runtime).unwrap().cluster = Some(Cluster::default());
+        world
     }
 
     /// Creates the session, with a client that offers nothing.
@@ -100,7 +108,7 @@ impl World {
         self.store.memory.acquire(&self.id, other, Take::From(epoch)).await.unwrap();
     }
 
-    fn client(&self) -> (Client, Arc<ScriptedPort>) {
+    pub(super) fn client(&self) -> (Client, Arc<dyn Port>) {
         let id = self.runtime.new_client();
         let (event_sender, events) = mpsc::unbounded_channel();
         let (call_sender, calls) = mpsc::unbounded_channel();
@@ -116,7 +124,7 @@ pub(super) fn joining(
     params: SessionParams,
     kind: JoinKind,
 ) -> JoinRequest {
-    JoinRequest { client, profile, params: Box::new(params), legacy: false, kind }
+    JoinRequest { client, profile, params: Box::new(params), legacy: false, kind, returning: None }
 }
 
 pub(super) struct Client {

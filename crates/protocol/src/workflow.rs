@@ -1,8 +1,8 @@
-//! Workflows as their owners declare them.
+//! Workflows as clients declare them. Older SDKs call them factories.
 
 use serde::{Deserialize, Serialize};
 
-/// A workflow, as its owner declares it.
+/// A workflow, as the client that has its code declares it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Definition {
@@ -14,6 +14,54 @@ pub struct Definition {
     pub phases: Vec<Phase>,
     /// Its limits.
     pub limits: Limits,
+}
+
+/// Names of the protocol: older SDKs say factory where newer ones say workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vocabulary {
+    /// Names of older SDKs.
+    Factory,
+    /// Names of newer SDKs.
+    Workflow,
+}
+
+impl Vocabulary {
+    /// Returns the method that executes a run.
+    #[must_use]
+    pub fn execute(self) -> &'static str {
+        match self {
+            Self::Factory => "factory.execute",
+            Self::Workflow => "workflow.execute",
+        }
+    }
+
+    /// Returns the method that aborts an execution.
+    #[must_use]
+    pub fn abort(self) -> &'static str {
+        match self {
+            Self::Factory => "factory.abort",
+            Self::Workflow => "workflow.abort",
+        }
+    }
+
+    /// Returns the prefix of kinds of events.
+    #[must_use]
+    pub fn events(self) -> &'static str {
+        match self {
+            Self::Factory => "factory",
+            Self::Workflow => "workflow",
+        }
+    }
+
+    /// Returns the field that names a workflow.
+    #[must_use]
+    pub fn name_field(self) -> &'static str {
+        match self {
+            Self::Factory => "factoryName",
+            Self::Workflow => "workflowName",
+        }
+    }
 }
 
 /// A phase of a workflow.

@@ -1,0 +1,551 @@
+//! Workflows of a live session, at the server that holds it: who declared what, which runs are executing, and requests of
+//! clients about them.
+//!
+//! The code of a workflow is in a client, which may be connected to another server. The run belongs to the session: it ends
+//! with it, and a server that takes the session over settles what was executing as interrupted, as after a restart.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use baton_protocol::event::Body;
+use baton_protocol::params::SessionParams;
+use baton_protocol::workflow::{Definition, Limits, Vocabulary};
+use baton_protocol::{ClientId, Json, SessionId};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+use super::execution::{Execution, Executor};
+use super::request::{WorkflowAction, WorkflowError, WorkflowRequest};
+use super::run::{Run, Settled, Status};
+use super::{Workflows, now};
+use crate::SessionPort;
+
+/// Most runs of a session that execute at a time.
+const MOST_EXECUTING: usize = 32;
+
+type Served = Result<Value, WorkflowError>;
+
+/// Workflows of a live session.
+pub struct SessionWorkflows {
+    session: SessionId,
+    port: Arc<dyn SessionPort>,
+    runs: Workflows,
+    tasks: TaskTracker,
+    /// Cancelled when the session is not here any more, or the server stops.
+    closed: CancellationToken,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The newest last.
+    declared: Vec<Declaration>,
+    executing: HashMap<String, Execution>,
+    /// Executions that have ended without their clients, and their runs.
+    orphans: Vec<(String, Executor)>,
+    /// Runs that were interrupted when the session was taken over, with their revisions.
+    interrupted: Vec<(String, u64)>,
+}
+
+/// A workflow, and the client that has its code.
+#[derive(Clone)]
+struct Declaration {
+    client: ClientId,
+    definition: Definition,
+    vocabulary: Vocabulary,
+}
+
+impl SessionWorkflows {
+    /// Creates the workflows of a session. Reads nothing.
+    #[must_use]
+    pub fn new(
+        session: SessionId,
+        port: Arc<dyn SessionPort>,
+        runs: Workflows,
+        tasks: TaskTracker,
+        stopping: &CancellationToken,
+    ) -> Arc<Self> {
+        let closed = stopping.child_token();
+        Arc::new(Self { session, port, runs, tasks, closed, state: Mutex::default() })
+    }
+
+    /// Attaches a client: declares its workflows in place of those that it declared before, and aborts what it still
+    /// executes for an earlier owner of the session.
+    pub fn join(&self, client: ClientId, params: &SessionParams) {
+        let vocabulary = match params.workflows.is_some() {
+            true => Vocabulary::Workflow,
+            false => Vocabulary::Factory,
+        };
+        let definitions = params.workflows.as_ref().or(params.factories.as_ref());
+        let mut state = self.lock();
+        state.declared.retain(|declaration| declaration.client != client);
+        let declare =
+            |definition: &Definition| Declaration { client, definition: definition.clone(), vocabulary };
+        state.declared.extend(definitions.into_iter().flatten().map(declare));
+        let (own, others) = std::mem::take(&mut state.orphans)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(_, executor)| executor.client == client);
+        state.orphans = others;
+        drop(state);
+        for (run, executor) in own {
+            executor.abort(&*self.port, &self.session, &run);
+        }
+    }
+
+    /// Detaches a client. Runs that it executes are halted.
+    pub fn leave(&self, client: ClientId) {
+        let mut state = self.lock();
+        state.declared.retain(|declaration| declaration.client != client);
+        let executing = state.executing.values().filter(|execution| execution.executor.client == client);
+        executing.for_each(|execution| execution.abandoned.cancel());
+    }
+
+    /// Ends all executions. Not an outcome: their runs were interrupted, like all work of a session that is unloaded.
+    pub fn close(&self) {
+        self.closed.cancel();
+    }
+
+    /// Settles the runs that an earlier owner of the session was executing. Clients are shown them with
+    /// [`show_interrupted`](Self::show_interrupted) when they are attached.
+    pub async fn recover(&self) {
+        let runs = match self.runs.list().await {
+            Ok(runs) => runs,
+            Err(error) => return tracing::warn!(error, "cannot read the runs of workflows"),
+        };
+        for run in runs.iter().filter(|run| run.status == Status::Running) {
+            match self.interrupt(&run.id).await {
+                Ok(Some(run)) => self.lock().interrupted.push((run.id.clone(), run.revision())),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(error = error.message, run = run.id, "cannot settle a workflow"),
+            }
+        }
+    }
+
+    /// Shows the runs that were interrupted when the session was taken over.
+    pub async fn show_interrupted(&self) {
+        for (kind, data) in self.interrupted().await {
+            self.show(kind, data);
+        }
+    }
+
+    /// Returns the events of the runs that were interrupted when the session was taken over, and are as they were then.
+    async fn interrupted(&self) -> Vec<(String, Value)> {
+        let interrupted = self.lock().interrupted.clone();
+        let mut events = Vec::new();
+        for (id, revision) in interrupted {
+            if let Ok(Some(run)) = self.runs.get(&id).await
+                && run.revision() == revision
+            {
+                events.extend(settled_events(&run));
+            }
+        }
+        events
+    }
+
+    /// Serves a request, except for sub-agents: they are work of the session.
+    ///
+    /// # Errors
+    /// With code and message for the client.
+    pub async fn serve(self: &Arc<Self>, request: WorkflowRequest) -> Served {
+        let WorkflowRequest { vocabulary, action } = request;
+        let name_field = vocabulary.name_field();
+        match action {
+            WorkflowAction::Start { name, args, limits } => self.start(&name, args, limits, vocabulary).await,
+            WorkflowAction::Resume { run, limits } => {
+                let run = self.resume(&run, limits, vocabulary).await?;
+                Ok(json!({ name_field: run.definition.name, "run": run.envelope() }))
+            }
+            WorkflowAction::Get { run } => Ok(self.read(&run).await?.envelope()),
+            WorkflowAction::Describe { run } => Ok(self.read(&run).await?.detail(name_field, now())),
+            WorkflowAction::Progress { run, page } => Ok(self.read(&run).await?.progress(&page)),
+            WorkflowAction::List { limit } => self.list(limit, vocabulary).await,
+            WorkflowAction::Cancel { run } => {
+                let execution = self.lock().executing.get(&run).cloned();
+                if let Some(execution) = execution {
+                    execution.cancel.cancel();
+                    execution.over.cancelled().await;
+                }
+                Ok(self.read(&run).await?.envelope())
+            }
+            WorkflowAction::Log { run, token, lines } => {
+                let now = now();
+                self.report(&run, &token, move |run| run.report(lines, now)).await?;
+                Ok(json!({}))
+            }
+            WorkflowAction::Recall { run, token, key } => {
+                self.execution(&run, &token)?;
+                let run = self.stored(&run).await?;
+                Ok(match run.journaled(&key) {
+                    Some(result) => json!({ "hit": true, "resultJson": result }),
+                    None => json!({ "hit": false }),
+                })
+            }
+            WorkflowAction::Record { run, token, key, result } => {
+                let now = now();
+                let put = self.report(&run, &token, move |run| run.journal(key, result, now)).await?;
+                put.map_err(WorkflowError::failed)?;
+                Ok(json!({}))
+            }
+            WorkflowAction::Interrupted {} => Ok(json!(self.interrupted().await)),
+            WorkflowAction::Agent { .. } => Err(WorkflowError::failed("the session runs sub-agents")),
+        }
+    }
+
+    /// Returns the current execution of a run, if the token is its.
+    ///
+    /// # Errors
+    /// When the run is not executing, or with another token.
+    pub fn execution(&self, run: &str, token: &str) -> Result<Execution, WorkflowError> {
+        let current = self.lock().executing.get(run).cloned();
+        let current = current.filter(|execution| execution.executor.token == token);
+        current.ok_or_else(|| WorkflowError::not_active(run))
+    }
+
+    /// Counts a sub-agent of a run.
+    ///
+    /// # Errors
+    /// When the limit does not allow it, or the run is not executing with this token.
+    pub async fn count_agent(&self, run: &str, token: &str) -> Result<(), WorkflowError> {
+        let now = now();
+        match self.report(run, token, move |run| run.spawn(now)).await? {
+            true => Ok(()),
+            false => {
+                Err(WorkflowError::coded("factory_limit_reached", "the limit maxTotalSubagents was reached"))
+            }
+        }
+    }
+
+    async fn start(self: &Arc<Self>, name: &str, args: Value, limits: Limits, events: Vocabulary) -> Served {
+        let Some(declared) = self.declaration(name) else {
+            let message = format!("no attached client has a workflow named {name:?}");
+            return Err(WorkflowError::coded("factory_not_found", message));
+        };
+        let limits = declared.definition.limits.replaced_by(limits);
+        let executor = Executor::new(declared.client, declared.vocabulary, events);
+        let mut run = Run::new(uuid::Uuid::now_v7().to_string(), declared.definition, args, limits, now());
+        run.executor = json!(executor);
+        // Before it is stored: a run that is stored as running and does not execute was interrupted.
+        let execution = self.register(&run, executor)?;
+        if let Err(why) = self.runs.add(run.clone()).await {
+            self.forget(&run.id, &execution);
+            return Err(WorkflowError::storage(why));
+        }
+        self.execute(&run, execution);
+        Ok(run.envelope())
+    }
+
+    async fn resume(
+        self: &Arc<Self>,
+        id: &str,
+        limits: Limits,
+        events: Vocabulary,
+    ) -> Result<Run, WorkflowError> {
+        let run = self.read(id).await?;
+        // A run that cannot be resumed says so, whether or not its code is here.
+        run.clone().resume(limits, now()).map_err(|(code, why)| WorkflowError::coded(code, why))?;
+        let name = &run.definition.name;
+        let Some(declared) = self.declaration(name) else {
+            return Err(WorkflowError::failed(format!("no attached client has {name:?}")));
+        };
+        let executor = Executor::new(declared.client, declared.vocabulary, events);
+        let execution = self.register(&run, executor.clone())?;
+        let resume = move |run: &mut Run| {
+            run.resume(limits, now())?;
+            run.executor = json!(executor);
+            Ok::<(), (&'static str, String)>(())
+        };
+        let resumed = match self.runs.change(id, resume).await {
+            Ok(Some((Ok(()), run))) => Ok(run),
+            Ok(Some((Err((code, why)), _))) => Err(WorkflowError::coded(code, why)),
+            Ok(None) => Err(WorkflowError::not_found(id)),
+            Err(why) => Err(WorkflowError::storage(why)),
+        };
+        let run = resumed.inspect_err(|_| self.forget(id, &execution))?;
+        self.execute(&run, execution);
+        Ok(run)
+    }
+
+    async fn list(&self, limit: usize, vocabulary: Vocabulary) -> Served {
+        let all = self.runs.list().await.map_err(WorkflowError::storage)?;
+        let omitted = all.len().saturating_sub(limit);
+        let mut shown = Vec::new();
+        for run in all.iter().rev().take(limit) {
+            let run = self.read(&run.id).await?;
+            shown.push(run.summary(vocabulary.name_field(), now()));
+        }
+        Ok(json!({ "runs": shown, "hasMoreNewer": false, "omittedOlder": omitted }))
+    }
+
+    /// Returns the newest declaration of a workflow.
+    fn declaration(&self, name: &str) -> Option<Declaration> {
+        let state = self.lock();
+        state.declared.iter().rev().find(|declared| declared.definition.name == name).cloned()
+    }
+
+    /// Reserves the execution of a run.
+    fn register(&self, run: &Run, executor: Executor) -> Result<Execution, WorkflowError> {
+        let mut state = self.lock();
+        if state.executing.contains_key(&run.id) {
+            return Err(WorkflowError::coded("already_active", format!("run \"{}\" is running", run.id)));
+        }
+        if state.executing.len() >= MOST_EXECUTING {
+            let message = "too many workflows of this session are running";
+            return Err(WorkflowError::coded("factory_already_running", message));
+        }
+        let execution = Execution::new(run, executor);
+        state.executing.insert(run.id.clone(), execution.clone());
+        Ok(execution)
+    }
+
+    fn forget(&self, run: &str, execution: &Execution) {
+        self.lock().executing.remove(run);
+        execution.over.cancel();
+    }
+
+    /// Executes a run that is registered and stored as running. Its outcome is durable before it is shown.
+    fn execute(self: &Arc<Self>, run: &Run, execution: Execution) {
+        let events = execution.executor.events;
+        let started =
+            json!({ "runId": run.id, events.name_field(): run.definition.name, "attempt": run.attempt });
+        self.show(format!("{}.run_started", events.events()), started);
+        self.show_update(run, events);
+        let (workflows, run) = (self.clone(), run.clone());
+        let task = async move {
+            let ended = tokio::select! {
+                ended = execution.execute(&*workflows.port, &workflows.session, &run) => Some(ended),
+                () = workflows.closed.cancelled() => None,
+            };
+            match ended {
+                Some(ended) => {
+                    if ended.is_orphan {
+                        workflows.adopt(&run.id, &execution.executor);
+                    }
+                    workflows.settle(&run.id, ended.settled).await;
+                }
+                None => execution.executor.abort(&*workflows.port, &workflows.session, &run.id),
+            }
+            workflows.forget(&run.id, &execution);
+        };
+        self.tasks.spawn(task.in_current_span());
+    }
+
+    /// Remembers an execution whose client has left without being told to stop.
+    fn adopt(&self, run: &str, executor: &Executor) {
+        let mut state = self.lock();
+        state.orphans.push((run.to_owned(), executor.clone()));
+        let surplus = state.orphans.len().saturating_sub(MOST_EXECUTING);
+        state.orphans.drain(..surplus);
+    }
+
+    /// Stores the outcome of a run, and shows it.
+    async fn settle(&self, run: &str, settled: Settled) {
+        match self.try_settle(run, settled).await {
+            Ok(Some(run)) => settled_events(&run).into_iter().for_each(|(kind, data)| self.show(kind, data)),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(run, error = error.message, "the outcome of a workflow cannot be stored");
+            }
+        }
+    }
+
+    /// Stores the outcome of a run. Returns the run if it was running.
+    async fn try_settle(&self, run: &str, settled: Settled) -> Result<Option<Run>, WorkflowError> {
+        let now = now();
+        let settle = move |run: &mut Run| {
+            let was_running = run.status == Status::Running;
+            run.settle(settled, now);
+            was_running
+        };
+        let changed = self.runs.change(run, settle).await.map_err(WorkflowError::storage)?;
+        Ok(changed.and_then(|(was_running, run)| was_running.then_some(run)))
+    }
+
+    /// Settles a run as interrupted. Its client, if it returns, is told to stop.
+    async fn interrupt(&self, run: &str) -> Result<Option<Run>, WorkflowError> {
+        let interrupted = self.try_settle(run, Settled::halted("it was interrupted")).await?;
+        if let Some(executor) = interrupted.as_ref().and_then(Executor::of) {
+            self.adopt(run, &executor);
+        }
+        Ok(interrupted)
+    }
+
+    async fn stored(&self, id: &str) -> Result<Run, WorkflowError> {
+        let run = self.runs.get(id).await.map_err(WorkflowError::storage)?;
+        run.ok_or_else(|| WorkflowError::not_found(id))
+    }
+
+    /// Reads a run. One that was interrupted is settled as that first.
+    async fn read(&self, id: &str) -> Result<Run, WorkflowError> {
+        // Looked up first: an execution that ends meanwhile has stored its outcome.
+        let is_executing = self.lock().executing.contains_key(id);
+        let run = self.stored(id).await?;
+        if run.status != Status::Running || is_executing {
+            return Ok(run);
+        }
+        if let Some(run) = self.interrupt(id).await? {
+            settled_events(&run).into_iter().for_each(|(kind, data)| self.show(kind, data));
+        }
+        self.stored(id).await
+    }
+
+    /// Stores a change that the code of a run reports.
+    async fn report<R: Send + 'static>(
+        &self,
+        id: &str,
+        token: &str,
+        change: impl FnOnce(&mut Run) -> R + Clone + Send + 'static,
+    ) -> Result<R, WorkflowError> {
+        let execution = self.execution(id, token)?;
+        let changed = self.runs.change(id, change).await.map_err(WorkflowError::storage)?;
+        let (result, run) = changed.ok_or_else(|| WorkflowError::not_found(id))?;
+        self.show_update(&run, execution.executor.events);
+        Ok(result)
+    }
+
+    fn show_update(&self, run: &Run, vocabulary: Vocabulary) {
+        let (kind, data) = updated(run, vocabulary);
+        self.show(kind, data);
+    }
+
+    fn show(&self, kind: String, data: Value) {
+        self.port.show(Body::Unknown { kind, data: Json::from(data) });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the event that a run has changed.
+fn updated(run: &Run, vocabulary: Vocabulary) -> (String, Value) {
+    let data = json!({ "runId": run.id, "revision": run.revision() });
+    (format!("{}.run_updated", vocabulary.events()), data)
+}
+
+/// Returns the events of a run that has ended.
+fn settled_events(run: &Run) -> [(String, Value); 2] {
+    let vocabulary = Executor::of(run).map_or(Vocabulary::Factory, |executor| executor.events);
+    [(format!("{}.run_settled", vocabulary.events()), run.settled()), updated(run, vocabulary)]
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_core::ask::{CloseLogin, Elicit, Elicited, RequestLogin, Sample};
+    use baton_protocol::RequestId;
+    use baton_providers::{CallFailed, Calling, Clients};
+
+    use super::*;
+    use crate::Awaited;
+
+    /// A session whose clients never answer.
+    #[derive(Default)]
+    struct SilentSession {
+        shown: Mutex<Vec<String>>,
+        calls: Mutex<Vec<(ClientId, &'static str, Value)>>,
+    }
+
+    impl Clients for SilentSession {
+        fn call(&self, client: ClientId, method: &'static str, params: Value) -> Calling {
+            self.calls.lock().unwrap().push((client, method, params));
+            Box::pin(std::future::pending::<Result<Json, CallFailed>>())
+        }
+    }
+
+    impl SessionPort for SilentSession {
+        fn show(&self, event: Body) {
+            self.shown.lock().unwrap().push(event.kind().to_owned());
+        }
+
+        fn elicit(&self, _: Elicit) -> Awaited<Result<Elicited, String>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn sample(&self, _: Sample) -> Awaited<Result<Option<Json>, String>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn withdraw(&self, _: String) {}
+
+        fn request_login(&self, _: RequestLogin) -> Awaited<Result<RequestId, String>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn close_login(&self, _: CloseLogin) -> Awaited<bool> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// Opens the session as a server does.
+    fn open(directory: &std::path::Path) -> (Arc<SilentSession>, Arc<SessionWorkflows>) {
+        let port = Arc::new(SilentSession::default());
+        let runs = Workflows::new(directory, Arc::new(|| Box::pin(async { Ok(()) })));
+        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+        let session = "s1".parse().unwrap();
+        (port.clone(), SessionWorkflows::new(session, port, runs, tasks, &stopping))
+    }
+
+    fn declared() -> SessionParams {
+        let definition = Definition { name: "endless".into(), ..Definition::default() };
+        SessionParams { factories: Some(vec![definition]), ..SessionParams::default() }
+    }
+
+    fn request(action: WorkflowAction) -> WorkflowRequest {
+        WorkflowRequest { vocabulary: Vocabulary::Factory, action }
+    }
+
+    async fn start(workflows: &Arc<SessionWorkflows>) -> Served {
+        let (args, limits) = (json!({}), Limits::default());
+        workflows.serve(request(WorkflowAction::Start { name: "endless".into(), args, limits })).await
+    }
+
+    #[tokio::test]
+    async fn next_owner_settles_what_the_dead_one_executed_and_stops_its_client() {
+        let directory = tempfile::tempdir().unwrap();
+        let client = ClientId(7);
+        let (_, first) = open(directory.path());
+        first.join(client, &declared());
+        let run = start(&first).await.unwrap()["runId"].as_str().unwrap().to_owned();
+
+        let (port, next) = open(directory.path());
+        next.recover().await;
+        assert!(port.shown.lock().unwrap().is_empty(), "nobody is attached yet");
+        next.join(ClientId(8), &SessionParams::default());
+        assert!(port.calls.lock().unwrap().is_empty(), "another client");
+        next.join(client, &declared());
+        let calls = port.calls.lock().unwrap().clone();
+        assert_eq!((calls[0].0, calls[0].1, &calls[0].2["runId"]), (client, "factory.abort", &json!(run)));
+        next.show_interrupted().await;
+        assert_eq!(*port.shown.lock().unwrap(), ["factory.run_settled", "factory.run_updated"]);
+        let read = next.serve(request(WorkflowAction::Get { run: run.clone() })).await.unwrap();
+        assert_eq!((&read["status"], &read["reason"]), (&json!("halted"), &json!("it was interrupted")));
+
+        // A run that has changed since is not shown as interrupted.
+        let resume = WorkflowAction::Resume { run, limits: Limits::default() };
+        next.serve(request(resume)).await.unwrap();
+        assert_eq!(next.serve(request(WorkflowAction::Interrupted {})).await.unwrap(), json!([]));
+    }
+
+    #[tokio::test]
+    async fn run_is_not_interrupted_while_it_executes() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, workflows) = open(directory.path());
+        workflows.join(ClientId(7), &declared());
+        let run = start(&workflows).await.unwrap()["runId"].clone();
+        let listed = workflows.serve(request(WorkflowAction::List { limit: 5 })).await.unwrap();
+        assert_eq!((&listed["runs"][0]["runId"], &listed["runs"][0]["status"]), (&run, &json!("running")));
+    }
+
+    #[tokio::test]
+    async fn runs_that_execute_at_a_time_are_limited() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, workflows) = open(directory.path());
+        workflows.join(ClientId(7), &declared());
+        for _ in 0..MOST_EXECUTING {
+            start(&workflows).await.unwrap();
+        }
+        let error = start(&workflows).await.unwrap_err();
+        assert_eq!(error.code.as_deref(), Some("factory_already_running"));
+    }
+}

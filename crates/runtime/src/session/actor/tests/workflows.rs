@@ -1,0 +1,133 @@
+//! Workflows of clients that are connected to another server.
+
+use baton_core::Profile;
+use baton_protocol::Json;
+use baton_protocol::workflow::{Definition, Limits, Vocabulary};
+use serde_json::{Value, json};
+
+use super::links::{CLIENT, link};
+use super::world::{World, joining, noted};
+use crate::session::ask::UseWorkflows;
+use crate::session::remote::{FromOwner, Link, ToOwner};
+use crate::session::{Handle, JoinKind};
+use crate::workflows::{WorkflowAction, WorkflowError, WorkflowRequest};
+
+/// Attaches a client of another server, which declares the workflow `double`.
+async fn declare(world: &World, link: &mut Link) {
+    let mut params = world.params();
+    params.workflows = Some(vec![Definition { name: "double".into(), ..Definition::default() }]);
+    let joining = Box::new(joining(CLIENT, Profile::default(), params, JoinKind::Resume));
+    link.to_owner.send(ToOwner::Join { id: 1, joining }).unwrap();
+    while !matches!(link.from_owner.recv().await.unwrap(), FromOwner::Joined { result: Ok(_), .. }) {}
+}
+
+async fn ask(handle: &Handle, action: WorkflowAction) -> Result<Value, WorkflowError> {
+    let request = Box::new(WorkflowRequest { vocabulary: Vocabulary::Workflow, action });
+    handle.ask(UseWorkflows { request }).await.unwrap()
+}
+
+/// Starts the workflow, and returns the id of the run.
+async fn start(handle: &Handle) -> String {
+    let action =
+        WorkflowAction::Start { name: "double".into(), args: json!([1, 2]), limits: Limits::default() };
+    ask(handle, action).await.unwrap()["runId"].as_str().unwrap().to_owned()
+}
+
+/// Waits for a call to the client of the other server.
+async fn called(link: &mut Link, name: &str) -> (u64, Value) {
+    loop {
+        match link.from_owner.recv().await.unwrap() {
+            FromOwner::Call { id, client, method, params } if method == name => {
+                assert_eq!(client, CLIENT);
+                break (id, params);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_of_another_server_executes_what_any_client_starts() {
+    let world = World::new();
+    let (handle, mut local) = world.create().await;
+    let mut link = link(&world).await;
+    declare(&world, &mut link).await;
+    let run = start(&handle).await;
+    let (id, params) = called(&mut link, "workflow.execute").await;
+    assert_eq!(params["args"], json!([1, 2]));
+
+    let token = params["executionToken"].as_str().unwrap().to_owned();
+    let record = WorkflowAction::Record {
+        run: run.clone(),
+        token: token.clone(),
+        key: "step".into(),
+        result: json!("kept"),
+    };
+    ask(&handle, record).await.unwrap();
+    let wrong = WorkflowAction::Recall { run: run.clone(), token: "other".into(), key: "step".into() };
+    assert_eq!(ask(&handle, wrong).await.unwrap_err().code.as_deref(), Some("not_active"));
+    let recall = WorkflowAction::Recall { run: run.clone(), token, key: "step".into() };
+    assert_eq!(ask(&handle, recall).await.unwrap()["resultJson"], "kept");
+
+    let result = Ok(Json::from(json!({ "result": [2, 4] })));
+    link.to_owner.send(ToOwner::Called { id, result }).unwrap();
+    let settled = local.next("workflow.run_settled").await;
+    assert_eq!((&settled["runId"], &settled["status"]), (&json!(run), &json!("completed")));
+    let read = ask(&handle, WorkflowAction::Get { run }).await.unwrap();
+    assert_eq!(read["result"], json!([2, 4]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_is_halted_with_its_link_and_its_client_is_told_when_it_returns() {
+    let world = World::new();
+    let (handle, mut local) = world.create().await;
+    let mut first = link(&world).await;
+    declare(&world, &mut first).await;
+    let run = start(&handle).await;
+    let (_, params) = called(&mut first, "workflow.execute").await;
+    drop(first);
+    assert_eq!(local.next("workflow.run_settled").await["status"], "halted");
+    let unknown = WorkflowAction::Start { name: "double".into(), args: json!([]), limits: Limits::default() };
+    assert_eq!(ask(&handle, unknown).await.unwrap_err().code.as_deref(), Some("factory_not_found"));
+
+    let mut second = link(&world).await;
+    let mut declared = world.params();
+    declared.workflows = Some(vec![Definition { name: "double".into(), ..Definition::default() }]);
+    let joining = Box::new(joining(CLIENT, Profile::default(), declared, JoinKind::Resume));
+    second.to_owner.send(ToOwner::Join { id: 1, joining }).unwrap();
+    let (_, aborted) = called(&mut second, "workflow.abort").await;
+    assert_eq!((&aborted["runId"], &aborted["executionToken"]), (&json!(run), &params["executionToken"]));
+    // It can be resumed, with its journal.
+    ask(&handle, WorkflowAction::Resume { run, limits: Limits::default() }).await.unwrap();
+    called(&mut second, "workflow.execute").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_ends_with_the_client_that_executes_it() {
+    let world = World::new();
+    let (handle, mut local) = world.create().await;
+    let mut link = link(&world).await;
+    declare(&world, &mut link).await;
+    let run = start(&handle).await;
+    called(&mut link, "workflow.execute").await;
+    link.to_owner.send(ToOwner::Leave { client: CLIENT }).unwrap();
+    assert_eq!(local.next("workflow.run_settled").await["runId"], json!(run));
+    assert_eq!(ask(&handle, WorkflowAction::Get { run }).await.unwrap()["status"], "halted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_is_interrupted_when_the_session_is_opened_again() {
+    let world = World::new();
+    let (handle, mut local) = world.create().await;
+    let mut link = link(&world).await;
+    declare(&world, &mut link).await;
+    let run = start(&handle).await;
+    called(&mut link, "workflow.execute").await;
+    world.take_over().await;
+    noted(&handle, "not ours any more").await.unwrap_err();
+    local.closed().await;
+    let again = world.open();
+    let read = ask(&again, WorkflowAction::Get { run: run.clone() }).await.unwrap();
+    assert_eq!((&read["status"], &read["reason"]), (&json!("halted"), &json!("it was interrupted")));
+    assert_eq!(ask(&again, WorkflowAction::Cancel { run }).await.unwrap()["status"], "halted");
+}
