@@ -141,11 +141,11 @@ impl<'a> AttachedSession<'a> {
     }
 
     /// Continues after a lost connection. A restarted server continues pending work when a client asks for it.
-    async fn reconnected(&mut self) -> Result<(), Failure> {
+    async fn reconnected(&mut self) -> Result<(), RequestFailure> {
         if !self.args.read_only {
             match self.client.post::<serde_json::Value>(&self.path("/resume"), &json!({}), None).await {
                 // Another process holds the session, and continues it.
-                Ok(_) | Err(Failure::Refused { .. }) => {}
+                Ok(_) | Err(RequestFailure::Refused { .. }) => {}
                 Err(lost) => return Err(lost),
             }
         }
