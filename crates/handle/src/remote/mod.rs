@@ -279,6 +279,7 @@ impl AskMessage {
             Self::Beside(ask) => matches!(
                 ask,
                 BesideAsk::ListTools(_)
+                    | BesideAsk::UseExtensions(_)
                     | BesideAsk::ListBackground(_)
                     | BesideAsk::ListTodos(_)
                     | BesideAsk::GitDiff(_)

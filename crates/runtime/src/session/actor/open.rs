@@ -28,7 +28,9 @@ use super::transcript::Conversation;
 use super::{Actor, stamp};
 use crate::Runtime;
 use crate::crash::CrashPoint;
+use crate::extension_host::start_request;
 use crate::mcp::SessionMcp;
+use crate::session::ask::UseExtensions;
 use crate::session::edge;
 use crate::session::{Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
@@ -406,11 +408,16 @@ impl Actor {
                 Box::pin(self.begin(*created)).await;
             }
             let returned = !attached.is_empty();
-            for (_, (joining, port)) in attached {
+            for (client, (joining, port)) in attached {
+                let wanted = start_request(client, &joining.params);
                 let reply = oneshot::channel().0;
                 let mail = ActorMessage::Join(Box::new(rejoining(joining)), port, reply);
                 if self.take_message(mail).await.is_break() {
                     return;
+                }
+                if let Some(request) = wanted.map(Box::new) {
+                    // The extensions of the last owner have ended with it.
+                    drop(self.handle().ask(UseExtensions { request }));
                 }
             }
             if returned && !self.session.is_busy() {

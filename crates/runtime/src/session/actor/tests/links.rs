@@ -23,7 +23,7 @@ pub(super) async fn link(world: &World) -> Link {
     link
 }
 
-async fn join(world: &World, link: &mut Link) {
+pub(super) async fn join(world: &World, link: &mut Link) {
     let joining = Box::new(joining(CLIENT, Profile::default(), world.params(), JoinKind::Resume));
     link.to_owner.send(ToOwner::Join { id: 1, joining }).unwrap();
     while !matches!(link.from_owner.recv().await.unwrap(), FromOwner::Joined { result: Ok(_), .. }) {}
