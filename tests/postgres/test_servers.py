@@ -16,9 +16,9 @@ from pathlib import Path
 from copilot.generated import rpc
 from copilot.generated.rpc import PlanUpdateRequest, WorkspacesReadFileRequest
 from locked import LockedServer, redirect_of
-from servers import Balancer, CrushStream, Feed, Server, Stream, Webhook, World, report, soon, sql
+from servers import Balancer, CrushStream, Feed, Server, Stream, Webhook, World, report, soon, soon_async, sql
 from support import call
-from workflows import Workflows, settled, workflow
+from workflows import EXTENSION, NODE_SDK, Workflows, extension_is_running, request, settled, workflow
 
 Test = Callable[[World], Awaitable[None]]
 TESTS: list[Test] = []
@@ -581,6 +581,37 @@ async def workflow_of_a_client_runs_for_clients_of_all_servers(world: World) -> 
     assert resumed["workflowName"] == "endless", resumed
     for chat in (b, c):
         assert (await settled(chat, lost["runId"]))["result"] == "step of the first attempt"
+
+
+@test
+async def extension_of_a_session_is_started_once_by_its_owner(world: World) -> None:
+    one, two, three = world.server(), world.server(), world.server()
+    directory = world.work / ".github/extensions/helper"
+    directory.mkdir(parents=True)
+    (directory / "extension.mjs").write_text(EXTENSION)
+    started = directory / "started"
+    permit = lambda *_: world.sdk.decision("approve")  # noqa: E731
+    options = {"request_extensions": True, "extension_sdk_path": str(NODE_SDK), "on_permission_request": permit}
+    await world.create(one, "extended", **options)
+    b = await world.resume(two, "extended", **options)
+    c = await world.resume(three, "extended")
+    assert len(started.read_text().split()) == 1, "one process for clients of two servers"
+    [extension] = (await request(c, "session.extensions.list"))["extensions"]
+    assert (extension["status"], str(extension["pid"])) == ("running", started.read_text().strip()), extension
+    run = await workflow(c, "run", name="double", args=[3])
+    assert (await settled(b, run["runId"]))["result"] == [6]
+
+    one.kill()
+    await soon(lambda: len(started.read_text().split()) == 2, "the extension at the next owner", 30)
+    first, second = started.read_text().split()
+    assert not is_running(first), "P6: the extension of the dead server is still running"
+    assert is_running(second)
+    await soon_async(lambda: extension_is_running(c), "the extension that has joined")
+    run = await workflow(c, "run", name="double", args=[4])
+    assert (await settled(b, run["runId"]))["result"] == [8]
+    assert len(started.read_text().split()) == 2, "once"
+    await b.session.disconnect()
+    await soon(lambda: not is_running(second), "the end of the extension with the last client that wants it")
 
 
 @test

@@ -323,6 +323,7 @@ impl AskMessage {
             Self::Beside(ask) => matches!(
                 ask,
                 BesideAsk::ListTools(_)
+                    | BesideAsk::UseExtensions(_)
                     | BesideAsk::ListBackground(_)
                     | BesideAsk::ListTodos(_)
                     | BesideAsk::GitDiff(_)
