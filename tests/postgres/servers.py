@@ -143,6 +143,27 @@ class Feed(threading.Thread):
             self.requests[session["id"]] = session["requests"]
 
 
+class CrushStream(threading.Thread):
+    """A reader of a workspace's events, as crush's client is."""
+
+    def __init__(self, server: Server, workspace: str, client: str) -> None:
+        super().__init__(daemon=True)
+        self.url = f"{server.url}/v1/workspaces/{workspace}/events?client_id={client}"
+        self.is_open = False
+        self.lines: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        request = urllib.request.Request(self.url, headers={"Authorization": f"Bearer {TOKEN}"})
+        try:
+            with urllib.request.urlopen(request, timeout=120) as response:
+                self.is_open = True
+                for line in response:
+                    self.lines.append(line.decode())
+        except OSError:
+            pass
+
+
 class Webhook:
     """A receiver of notifications."""
 
@@ -255,9 +276,16 @@ class World:
 
     def api(self, server: Server, path: str, body: Any = None) -> Any:
         """Calls the HTTP API of a server."""
+        return self.request(f"{server.url}/api/{path}", body)
+
+    def crush(self, server: Server, path: str, body: Any = None) -> Any:
+        """Calls the API of crush's client."""
+        return self.request(f"{server.url}/v1/{path}", body)
+
+    def request(self, url: str, body: Any) -> Any:
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{server.url}/api/{path}", data=data, headers=headers)
+        request = urllib.request.Request(url, data=data, headers=headers)
         with urllib.request.urlopen(request, timeout=30) as response:
             return json.load(response)
 

@@ -9,15 +9,16 @@ import sys
 import time
 import traceback
 import urllib.request
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from copilot.generated import rpc
 from copilot.generated.rpc import PlanUpdateRequest, WorkspacesReadFileRequest
 from locked import LockedServer, redirect_of
-from servers import Balancer, Feed, Server, Stream, Webhook, World, report, soon, sql
+from servers import Balancer, CrushStream, Feed, Server, Stream, Webhook, World, report, soon, soon_async, sql
 from support import call
-from workflows import Workflows, settled, workflow
+from workflows import EXTENSION, NODE_SDK, Workflows, extension_is_running, request, settled, workflow
 
 Test = Callable[[World], Awaitable[None]]
 TESTS: list[Test] = []
@@ -185,6 +186,28 @@ async def clients_of_other_servers_learn_of_sessions_that_come_and_go(world: Wor
         assert events.count(("session.created", "late")) == 1, events
 
 
+@test
+async def clients_of_other_servers_learn_of_sessions_that_change(world: World) -> None:
+    one, two = world.server(), world.server()
+    far = await world.client(two)
+    heard: list[tuple[str, str, str | None]] = []
+    far.on_lifecycle(
+        lambda event: heard.append((event.type, event.session_id, event.metadata and event.metadata.summary))
+    )
+    a = await world.create(one, "changing")
+    await soon(lambda: any(kind == "session.created" for kind, _, _ in heard), "the new session at the other server")
+    # The other server may not watch this one yet, so the first changes may be missed.
+    for number in range(30):
+        await a.session.rpc.name.set(rpc.NameSetRequest(name=f"name {number}"))
+        await asyncio.sleep(0.5)
+        if any(kind == "session.updated" for kind, _, _ in heard):
+            break
+    await a.session.rpc.name.set(rpc.NameSetRequest(name="the last name"))
+    await soon(lambda: ("session.updated", "changing", "the last name") in heard, "the change at the other server")
+    kinds = [kind for kind, _, _ in heard]
+    assert kinds.count("session.created") == 1 and kinds[0] == "session.created", heard
+
+
 async def tools_of(chat) -> set[str]:
     return {tool.name for tool in (await chat.session.rpc.tools.get_current_metadata()).tools}
 
@@ -198,7 +221,8 @@ async def changes_of_clients_survive_the_server_of_their_session(world: World) -
     one, two, three = world.server(), world.server(), world.server()
     reviewer = {"name": "reviewer", "prompt": "review", "tools": ["bash", "view", "grep"]}
     await world.create(one, "changed", model="first")
-    b = await world.resume(two, "changed", custom_agents=[reviewer], excluded_tools=["view"])
+    servers = {"off": {"type": "local", "command": "false", "args": [], "tools": ["*"]}}
+    b = await world.resume(two, "changed", custom_agents=[reviewer], excluded_tools=["view"], mcp_servers=servers)
     c = await world.resume(three, "changed")
     # What counts is what was set last, on whichever server.
     await exclude(b, "bash")
@@ -206,6 +230,7 @@ async def changes_of_clients_survive_the_server_of_their_session(world: World) -
     await exclude(c, "grep")
     await b.session.rpc.agent.select(rpc.AgentSelectRequest(name="reviewer"))
     await b.session.set_model("second")
+    await b.session.rpc.mcp.disable(rpc.MCPDisableRequest(server_name="off"))
     interest = rpc.RegisterEventInterestParams(event_type="command.queued")
     await b.session.rpc.event_log.register_interest(interest)
     await b.session.rpc.commands.enqueue(rpc.EnqueueCommandParams(command="/first"))
@@ -213,11 +238,15 @@ async def changes_of_clients_survive_the_server_of_their_session(world: World) -
     expected = await tools_of(c)
     assert {"bash", "view"} <= expected and "grep" not in expected, expected
     one.kill()
-    # The change of `c` is back when its server is; that of `b` is older.
-    assert await tools_of(c) == await tools_of(b) == expected
+    # Either server takes the session over. What a client changed is back when its own server has answered it.
+    for chat in (b, c):
+        await tools_of(chat)
+    assert await tools_of(b) == await tools_of(c) == expected
     current = (await c.session.rpc.agent.get_current()).agent
     assert current and current.name == "reviewer", current
     assert (await b.session.rpc.model.get_current()).model_id == "second"
+    (server,) = (await c.session.rpc.mcp.list()).servers
+    assert (server.name, server.status.value) == ("off", "disabled"), server
     # The runner is not asked again what it may be doing, and still runs what follows.
     answer = rpc.CommandsRespondToQueuedCommandRequest(
         request_id=asked["data"]["requestId"], result=rpc.QueuedCommandHandled()
@@ -421,6 +450,27 @@ async def page_of_any_server_shows_the_sessions_of_all(world: World) -> None:
     await soon(lambda: feed.requests.get("late"), "the request of the server that came later")
 
 
+@test
+async def workspace_of_crush_shows_the_sessions_of_all_servers(world: World) -> None:
+    one, two = world.server(), world.server()
+    client = str(uuid.uuid4())
+    body = {"path": str(world.work), "client_id": client, "version": "1"}
+    workspace = await asyncio.to_thread(world.crush, two, "workspaces", body)
+    stream = CrushStream(two, workspace["id"], client)
+    await soon(lambda: stream.is_open, "the stream")
+    a = await world.create(one, "relayed")
+    await a.send("[[text:hello from one]]")
+    await a.event("session.idle")
+    shown = lambda text: any(text in line for line in stream.lines)  # noqa: E731
+    await soon(lambda: shown("hello from one"), "the answer on the stream of the other server")
+    assert sql(world.url, "SELECT count(DISTINCT epoch) FROM baton_sessions") == ["1"], "the session has not moved"
+    await a.send(call("bash", command=world.counting_command("relayed"), description="x"))
+    requested = await a.event("permission.requested")
+    await soon(lambda: shown("permission_request"), "the request on the stream of the other server")
+    assert await a.answer(requested)
+    await a.event("session.idle", 2)
+
+
 def webhook_of(world: World, delay: int) -> Webhook:
     """Starts a receiver of the notifications of servers that are started later."""
     webhook = Webhook()
@@ -531,6 +581,37 @@ async def workflow_of_a_client_runs_for_clients_of_all_servers(world: World) -> 
     assert resumed["workflowName"] == "endless", resumed
     for chat in (b, c):
         assert (await settled(chat, lost["runId"]))["result"] == "step of the first attempt"
+
+
+@test
+async def extension_of_a_session_is_started_once_by_its_owner(world: World) -> None:
+    one, two, three = world.server(), world.server(), world.server()
+    directory = world.work / ".github/extensions/helper"
+    directory.mkdir(parents=True)
+    (directory / "extension.mjs").write_text(EXTENSION)
+    started = directory / "started"
+    permit = lambda *_: world.sdk.decision("approve")  # noqa: E731
+    options = {"request_extensions": True, "extension_sdk_path": str(NODE_SDK), "on_permission_request": permit}
+    await world.create(one, "extended", **options)
+    b = await world.resume(two, "extended", **options)
+    c = await world.resume(three, "extended")
+    assert len(started.read_text().split()) == 1, "one process for clients of two servers"
+    [extension] = (await request(c, "session.extensions.list"))["extensions"]
+    assert (extension["status"], str(extension["pid"])) == ("running", started.read_text().strip()), extension
+    run = await workflow(c, "run", name="double", args=[3])
+    assert (await settled(b, run["runId"]))["result"] == [6]
+
+    one.kill()
+    await soon(lambda: len(started.read_text().split()) == 2, "the extension at the next owner", 30)
+    first, second = started.read_text().split()
+    assert not is_running(first), "P6: the extension of the dead server is still running"
+    assert is_running(second)
+    await soon_async(lambda: extension_is_running(c), "the extension that has joined")
+    run = await workflow(c, "run", name="double", args=[4])
+    assert (await settled(b, run["runId"]))["result"] == [8]
+    assert len(started.read_text().split()) == 2, "once"
+    await b.session.disconnect()
+    await soon(lambda: not is_running(second), "the end of the extension with the last client that wants it")
 
 
 @test

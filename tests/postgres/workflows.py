@@ -1,12 +1,29 @@
-"""Workflows of a Python client."""
+"""Workflows of a Python client, and an extension that declares some."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 from typing import Any
 
 from servers import soon_async
 from witness import ClientSession
+
+NODE_SDK = Path(
+    os.environ.get("BATON_NODE_SDKS", Path(__file__).parents[2] / ".cache/node/node_modules"), "sdk-newest/dist"
+)
+
+#: Adds its process id to a file whenever it is started.
+EXTENSION = """
+    import { appendFileSync } from "node:fs";
+    import { defineFactory, joinSession } from "@github/copilot-sdk/extension";
+    appendFileSync(new URL("started", import.meta.url), process.pid + "\\n");
+    const run = async ({ args }) => args.map((number) => 2 * number);
+    await joinSession({
+        factories: [defineFactory({ meta: { name: "double", description: "Doubles", phases: [{ title: "work" }] }, run })],
+    });
+"""
 
 
 async def request(chat: ClientSession, method: str, **params: Any) -> Any:
@@ -28,6 +45,11 @@ async def settled(chat: ClientSession, run: str) -> Any:
 
     await soon_async(is_settled, "the end of the run", 30)
     return found
+
+
+async def extension_is_running(chat: ClientSession) -> bool:
+    listed = (await request(chat, "session.extensions.list"))["extensions"]
+    return [extension["status"] for extension in listed] == ["running"]
 
 
 class Workflows:

@@ -189,9 +189,10 @@ impl Listeners {
         };
         let address = http_address(args);
         let use_defaults = args.port.is_none() && address.is_none() && args.socket.is_none();
+        // Without a port, too: it hosts the extensions of sessions, also for clients of other servers.
+        let rpc = RpcDoor::new(server, RpcOptions { people: Some(listeners.people.clone()), ..rpc });
         if let Some(port) = args.port.or(use_defaults.then_some(0)) {
-            let rpc = RpcOptions { people: Some(listeners.people.clone()), ..rpc };
-            listeners.open_rpc(RpcDoor::new(server, rpc), port).await?;
+            listeners.open_rpc(rpc, port).await?;
         }
         if let Some(address) = address {
             listeners.open_http(&door, address, args.http.is_none(), tls, named.as_deref()).await?;

@@ -161,6 +161,12 @@ impl Workspaces {
         lock(&self.state).claims.viewers(workspace, session)
     }
 
+    /// Returns the workspace of a session's directory.
+    fn workspace_of(&self, session: &Session) -> Option<Arc<Workspace>> {
+        let cwd = &session.durable.facts.context.cwd;
+        lock(&self.state).by_id.values().find(|workspace| workspace.is_at(cwd)).cloned()
+    }
+
     fn claims_changed(self: &Arc<Self>) {
         self.sweeper.get_or_init(|| {
             let workspaces = self.clone();
@@ -224,10 +230,19 @@ impl Drop for StreamClaim {
 
 impl Observer for Workspaces {
     fn recorded(&self, session: &Session, after: Seq) {
-        let cwd = &session.durable.facts.context.cwd;
-        let workspace = lock(&self.state).by_id.values().find(|workspace| workspace.is_at(cwd)).cloned();
-        if let Some(workspace) = workspace {
+        if let Some(workspace) = self.workspace_of(session) {
             workspace.watch_after(&session.id, after, Some(session.is_busy()));
+        }
+    }
+
+    fn heard(&self, session: &Session, after: Seq) {
+        self.recorded(session, after);
+    }
+
+    fn missed(&self) {
+        for workspace in self.all() {
+            let span = workspace.span();
+            self.runtime.tasks.spawn(watch_busy_sessions(workspace).instrument(span));
         }
     }
 

@@ -18,6 +18,7 @@ use super::extract::{ClientKey, JsonBody, WorkspaceScope, client_key};
 use super::feed::Reader;
 use super::registry::{CreateError, StreamClaim};
 use super::workspace::{Workspace, WorkspaceSettings};
+use baton_runtime::cluster::ListReader;
 use baton_wire::OpenStream;
 
 /// Time after which an idle stream sends a comment, which detects a client that disappeared.
@@ -163,6 +164,8 @@ struct Stream {
     scope: WorkspaceScope,
     _claim: StreamClaim,
     _opened: OpenStream,
+    /// Other servers' sessions of the directory are shown while the stream is open.
+    _elsewhere: ListReader,
 }
 
 impl Stream {
@@ -185,7 +188,9 @@ pub(super) async fn events(scope: WorkspaceScope, ClientKey(client): ClientKey) 
     let reader = scope.workspace.subscribe();
     let claim = scope.door.workspaces.attach(scope.workspace.id, client);
     let closed = || CrushError::not_found("the workspace was just closed");
-    let stream = Stream { reader, _claim: claim.ok_or_else(closed)?, scope, _opened: opened };
+    let claim = claim.ok_or_else(closed)?;
+    let elsewhere = scope.door.runtime.add_list_reader().await;
+    let stream = Stream { reader, _claim: claim, scope, _opened: opened, _elsewhere: elsewhere };
     let events = stream::unfold(stream, |stream| async {
         let event = stream.next().await?;
         Some((Ok::<_, std::convert::Infallible>(event), stream))

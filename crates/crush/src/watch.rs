@@ -143,6 +143,15 @@ impl WatchTask {
         self.workspace.unwatch(&self.session, &self.watch);
     }
 
+    /// Finds the session, here or at another server.
+    async fn find(&self) -> Option<Handle> {
+        let runtime = &self.workspace.runtime;
+        match runtime.registry.get(&self.session) {
+            Some(handle) => Some(handle),
+            None => runtime.relay(&self.session).await,
+        }
+    }
+
     /// Follows the session until it is no longer live.
     async fn follow(&mut self, subscription: &mut Option<Subscription>) {
         loop {
@@ -154,7 +163,7 @@ impl WatchTask {
                 self.receive(subscription).await;
             }
             // The session is no longer live, unless it was loaded again meanwhile.
-            let Some(handle) = self.workspace.runtime.registry.get(&self.session) else { break };
+            let Some(handle) = self.find().await else { break };
             *subscription = Some(subscribe_to(&handle, self.watch.client));
         }
         self.workspace.unwatch(&self.session, &self.watch);

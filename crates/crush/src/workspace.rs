@@ -273,6 +273,10 @@ impl Attachment {
             return false;
         }
         let Ok(view) = self.handle.inspect().await else { return false };
+        // Clients of other servers have no port here.
+        if view.session.live.clients.keys().any(|client| !ours.contains(client)) {
+            return false;
+        }
         let durable = &view.session.durable;
         let running = durable.turn.iter().flat_map(|turn| &turn.prompts);
         let mut prompts = running.chain(durable.inbox.iter().map(|queued| &queued.id));

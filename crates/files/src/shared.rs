@@ -265,7 +265,7 @@ fn scan(root: &Path) -> io::Result<BTreeMap<String, Look>> {
                     if metadata.len() > LARGEST || found.len() >= MOST {
                         tracing::warn!(
                             file = name,
-                            "too large or too many; this file of the session stays on this server"
+                            "session file is not shared with other servers: it is too large, or there are too many"
                         );
                         continue;
                     }

@@ -59,7 +59,7 @@ impl ToolDigests {
         tools.insert(name.clone(), digest.clone());
         let edit = move |content: &mut Content| content.tools.entry(key).or_default().insert(name, digest);
         if let Err(error) = self.file.edit(edit).await {
-            tracing::warn!(%error, "what a tool looks like is remembered until the server stops");
+            tracing::warn!(%error, "failed to store the digest of a tool; it is kept in memory until the server stops");
         }
     }
 

@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use baton_addons::extensions::ExtensionRequest;
 use baton_addons::mcp::McpRequest;
 use baton_addons::skills::SkillsRequest;
 use baton_addons::workflows::{WorkflowError, WorkflowRequest};
@@ -228,6 +229,12 @@ family! {
         /// The request.
         request: Box<SkillsRequest>,
     } -> serde_json::Value;
+
+    /// Serves a request about the session's extensions. The inner error says why it failed.
+    UseExtensions {
+        /// The request.
+        request: Box<ExtensionRequest>,
+    } -> Result<serde_json::Value, String>;
 
     /// Serves a request about the session's workflows. The inner error is for the client.
     UseWorkflows {

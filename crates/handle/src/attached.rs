@@ -119,6 +119,12 @@ impl Attached {
         self.clients.remove(&client);
     }
 
+    /// Removes the clients that are extensions, and returns their ids.
+    pub fn remove_extensions(&mut self) -> Vec<ClientId> {
+        let is_extension = |_: &ClientId, (joining, _): &mut AttachedClient| joining.profile.is_extension;
+        self.clients.extract_if(.., is_extension).map(|(client, _)| client).collect()
+    }
+
     /// Returns the changes of settings that are in effect.
     #[must_use]
     pub fn changes(&self) -> Vec<SettingsChange> {

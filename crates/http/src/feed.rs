@@ -105,7 +105,7 @@ impl Observer for Feed {
         self.announce(session);
     }
 
-    fn heard(&self, session: &Session) {
+    fn heard(&self, session: &Session, _after: Seq) {
         self.announce(session);
     }
 

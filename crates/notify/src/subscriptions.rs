@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_fills_the_list_and_nobody_removes_what_others_have() {
+    fn person_has_few_subscriptions_and_removes_only_own_ones() {
         let mut all = Subscriptions::default();
         all.add(subscription(1000, "ada"));
         (0..50).for_each(|n| all.add(subscription(n, "bob")));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_runtime::session::remote::{FromOwner, SessionNews, ToOwner};
+use baton_runtime::session::remote::{FromOwner, NewsBatch, ToOwner};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::time::{interval, sleep, timeout};
@@ -50,7 +50,7 @@ pub(crate) struct Channels {
     /// Channels that this end opened.
     pub(crate) edges: HashMap<u64, mpsc::UnboundedSender<FromOwner>>,
     /// Channels for states of sessions, which this end opened.
-    pub(crate) news: HashMap<u64, mpsc::UnboundedSender<Vec<SessionNews>>>,
+    pub(crate) news: HashMap<u64, mpsc::UnboundedSender<NewsBatch>>,
     /// Channels that the other end opened.
     pub(crate) owners: HashMap<u64, mpsc::UnboundedSender<ToOwner>>,
 }
@@ -133,9 +133,9 @@ impl Connection {
                         drop(edge.send(message));
                     }
                 }
-                Frame::News { channel, sessions } => {
+                Frame::News { channel, sessions, briefs } => {
                     if let Some(news) = self.lock().news.get(&channel) {
-                        drop(news.send(sessions));
+                        drop(news.send(NewsBatch { sessions, briefs }));
                     }
                 }
                 Frame::CloseUp { channel } => drop(self.lock().owners.remove(&channel)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_runtime::Runtime;
-use baton_runtime::session::remote::{EdgeLink, FromOwner, Service, serve};
+use baton_runtime::session::remote::{Detail, EdgeLink, FromOwner, NewsBatch, Service, serve};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -107,21 +107,21 @@ impl PeerDoor {
         connection.end();
     }
 
-    /// Sends the states of this server's sessions, until the other end closes the channel.
-    fn report(&self, connection: &Arc<Connection>, channel: u64) {
-        let Some(watcher) = self.runtime.watcher() else { return };
+    /// Sends changes of this server's sessions, until the other end closes the channel.
+    fn report(&self, connection: &Arc<Connection>, channel: u64, detail: Detail) {
+        let Some(watcher) = self.runtime.watcher(detail) else { return };
         let (closing, mut closed) = mpsc::unbounded_channel();
         connection.lock().owners.insert(channel, closing);
         let connection = connection.clone();
         self.runtime.tasks.spawn(async move {
             let reporting = async {
                 loop {
-                    for session in watcher.next().await {
+                    for NewsBatch { sessions, briefs } in watcher.next().await {
                         // What changes meanwhile is sent once, as it is then.
                         if !connection.relieved().await {
                             return;
                         }
-                        connection.send(&Frame::News { channel, sessions: vec![session] });
+                        connection.send(&Frame::News { channel, sessions, briefs });
                     }
                 }
             };
@@ -136,7 +136,7 @@ impl PeerDoor {
     fn open(&self, connection: &Arc<Connection>, frame: Frame) {
         let (channel, session, tap) = match frame {
             Frame::Open { channel, session, tap } => (channel, session, tap),
-            Frame::Watch { channel } => return self.report(connection, channel),
+            Frame::Watch { channel, detail } => return self.report(connection, channel, detail),
             _ => return,
         };
         let (from_edge_sender, from_edge) = mpsc::unbounded_channel();

@@ -6,7 +6,7 @@
 use std::io;
 
 use baton_protocol::{ClientId, SessionId};
-use baton_runtime::session::remote::{FromOwner, SessionNews, ToOwner};
+use baton_runtime::session::remote::{Detail, FromOwner, SessionBrief, SessionNews, ToOwner};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -45,13 +45,19 @@ pub enum Frame {
     Watch {
         /// Number of the channel.
         channel: u64,
+        /// How much is sent.
+        #[serde(default)]
+        detail: Detail,
     },
-    /// States of sessions that have changed.
+    /// Sessions that have changed.
     News {
         /// Number of the channel.
         channel: u64,
-        /// The sessions.
+        /// Their states.
         sessions: Vec<SessionNews>,
+        /// What changed, in short.
+        #[serde(default)]
+        briefs: Vec<SessionBrief>,
     },
     /// The edge closes a channel.
     CloseUp {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_protocol::{ClientId, SessionId};
 use baton_runtime::Runtime;
-use baton_runtime::session::remote::{Link, Opening, Peers, SessionNews, ToOwner, Watching};
+use baton_runtime::session::remote::{Detail, Link, NewsBatch, Opening, Peers, ToOwner, Watching};
 use baton_store::members::Member;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, mpsc};
@@ -92,12 +92,12 @@ impl PeerLinks {
         Ok(connection)
     }
 
-    /// Opens a channel for the states of the other server's sessions.
-    fn news(&self, connection: &Arc<Connection>) -> mpsc::UnboundedReceiver<Vec<SessionNews>> {
+    /// Opens a channel for changes of the other server's sessions.
+    fn news(&self, connection: &Arc<Connection>, detail: Detail) -> mpsc::UnboundedReceiver<NewsBatch> {
         let channel = connection.next_channel();
         let (sender, news) = mpsc::unbounded_channel();
         connection.lock().news.insert(channel, sender.clone());
-        connection.send(&Frame::Watch { channel });
+        connection.send(&Frame::Watch { channel, detail });
         let connection = connection.clone();
         self.tasks.spawn(async move {
             tokio::select! {
@@ -143,10 +143,10 @@ impl Peers for PeerLinks {
         })
     }
 
-    fn watch<'a>(&'a self, server: &'a Member) -> Watching<'a> {
+    fn watch<'a>(&'a self, server: &'a Member, detail: Detail) -> Watching<'a> {
         Box::pin(async move {
             let connection = self.connection(server).await.map_err(|error| error.to_string())?;
-            Ok(self.news(&connection))
+            Ok(self.news(&connection, detail))
         })
     }
 }

@@ -269,7 +269,6 @@ impl Connection {
         self.runtime.lifecycle.forget(self.client);
         self.runtime.models.tunnel.forget(self.client);
         for handle in attached.into_values() {
-            self.shared.extensions.release(&handle.id, self.client);
             handle.leave(self.client);
         }
         self.outbox.close();
@@ -351,10 +350,7 @@ impl Connection {
     }
 
     pub(crate) fn detach(&self, id: &SessionId) -> Option<Handle> {
-        let handle = self.lock().attached.remove(id);
-        // Before the client leaves: extensions must not count as the clients that keep a session open.
-        self.shared.extensions.release(id, self.client);
-        handle
+        self.lock().attached.remove(id)
     }
 
     /// Calls a method of the client.

@@ -32,7 +32,7 @@ use tokio::net::TcpListener;
 use tracing::Instrument;
 
 use self::connection::{ClientTransport, Connection};
-use self::extensions::Extensions;
+use self::extensions::{DoorHost, Extensions};
 pub use self::limits::RpcLimits;
 
 /// Token and limits of the JSON-RPC door.
@@ -67,11 +67,14 @@ struct Shared {
 }
 
 impl RpcDoor {
-    /// Creates the door of a server. It does not listen yet.
+    /// Creates the door of a server, which hosts the extensions of its sessions. It does not listen yet.
     #[must_use]
     pub fn new(runtime: &Arc<Runtime>, options: RpcOptions) -> Self {
         let shares = Shares::new(options.limits.max_per_person);
-        Self { runtime: runtime.clone(), options: Arc::new(options), shares, shared: Arc::default() }
+        let door =
+            Self { runtime: runtime.clone(), options: Arc::new(options), shares, shared: Arc::default() };
+        runtime.host_extensions(DoorHost::of(&door));
+        door
     }
 
     /// Serves the one SDK that started this process over standard input and output, until input ends.

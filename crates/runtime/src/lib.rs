@@ -32,6 +32,7 @@ pub mod cluster;
 pub(crate) mod crash;
 pub(crate) mod delete;
 pub mod engines;
+pub mod extension_host;
 mod indexing;
 pub mod lifecycle;
 pub(crate) mod local;
@@ -43,8 +44,8 @@ pub(crate) mod web;
 pub mod work;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use baton_addons::{AddonOptions, Addons, GithubServer};
 pub use baton_addons::{extensions, mcp, plugins, skills, workflows};
@@ -71,6 +72,7 @@ use tokio_util::task::TaskTracker;
 
 use self::cluster::Cluster;
 pub use self::crash::{CrashPlan, CrashPoint};
+use self::extension_host::ExtensionHost;
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 pub use self::options::{CredentialState, Options};
@@ -147,6 +149,7 @@ pub struct Runtime {
     pub tasks: TaskTracker,
     /// Cancelled when the runtime stops.
     pub stopping: CancellationToken,
+    extension_host: OnceLock<Arc<dyn ExtensionHost>>,
     /// This server among those that share the store; none if the store does not know its servers.
     pub(crate) cluster: Option<Cluster>,
     last_client: AtomicU64,
@@ -212,6 +215,7 @@ impl Runtime {
             toolbox: Toolbox::default(),
             tasks,
             stopping: CancellationToken::new(),
+            extension_host: OnceLock::new(),
             last_client: AtomicU64::new(0),
             reaped: AtomicBool::new(false),
         })

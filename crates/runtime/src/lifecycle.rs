@@ -9,6 +9,7 @@ use baton_store::{Seq, Summary};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
+use tokio::sync::watch;
 
 use crate::Runtime;
 
@@ -50,8 +51,8 @@ pub trait Observer: Send + Sync {
     /// Called when another server created a session. Must not block.
     fn found(&self, _session: &Summary) {}
 
-    /// Called when a session of another server has changed. Must not block.
-    fn heard(&self, _session: &Session) {}
+    /// Called when a session of another server has changed. `after` is its head before. Must not block.
+    fn heard(&self, _session: &Session, _after: Seq) {}
 
     /// Called when changes of sessions of other servers may have been missed. Must not block.
     fn missed(&self) {}
@@ -64,6 +65,8 @@ pub trait Observer: Send + Sync {
 #[derive(Default)]
 pub struct Lifecycle {
     listeners: Mutex<BTreeMap<ClientId, Arc<dyn Listener>>>,
+    /// Number of listeners.
+    count: watch::Sender<usize>,
     witnesses: RwLock<Vec<Weak<dyn Observer>>>,
 }
 
@@ -84,12 +87,21 @@ pub enum LifecycleChange {
 impl Lifecycle {
     /// Adds the listener of a client.
     pub fn listen(&self, client: ClientId, listener: Arc<dyn Listener>) {
-        self.lock().insert(client, listener);
+        let mut listeners = self.lock();
+        listeners.insert(client, listener);
+        self.count.send_replace(listeners.len());
     }
 
     /// Removes the listener of a client.
     pub fn forget(&self, client: ClientId) {
-        self.lock().remove(&client);
+        let mut listeners = self.lock();
+        listeners.remove(&client);
+        self.count.send_replace(listeners.len());
+    }
+
+    /// Returns the number of listeners, as it changes.
+    pub(crate) fn listener_count(&self) -> watch::Receiver<usize> {
+        self.count.subscribe()
     }
 
     /// Adds a witness, for as long as it exists.
@@ -114,8 +126,8 @@ impl Lifecycle {
     }
 
     /// Notifies witnesses of the state of a session of another server.
-    pub(crate) fn announce_state(&self, session: &Session) {
-        self.each_witness(|witness| witness.heard(session));
+    pub(crate) fn announce_state(&self, session: &Session, after: Seq) {
+        self.each_witness(|witness| witness.heard(session, after));
     }
 
     /// Notifies witnesses that changes of sessions of other servers may have been missed.
@@ -161,7 +173,8 @@ impl Runtime {
     }
 }
 
-fn metadata(session: &Session) -> serde_json::Value {
+/// Returns the metadata of a session that has just changed, as in lists of sessions.
+pub(crate) fn metadata(session: &Session) -> serde_json::Value {
     let facts = &session.durable.facts;
     let mut metadata = json!({ "startTime": session.durable.started, "modifiedTime": Timestamp::now() });
     if let Some(summary) = facts.name.as_ref().or(facts.title.as_ref()) {

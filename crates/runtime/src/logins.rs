@@ -30,7 +30,7 @@ impl Runtime {
         let request = Box::new(McpRequest::LoggedIn { server: server.to_owned() });
         if let Err(error) = handle.ask(Mcp { request }).await {
             // The token is stored: the next use of the server has it.
-            tracing::warn!(%session, %error, "failed to connect a server after a login");
+            tracing::warn!(%session, %error, "failed to connect to an MCP server after a login");
         }
     }
 }

@@ -22,6 +22,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use baton_runtime::extensions::ExtensionRequest;
 use baton_runtime::mcp::McpRequest;
 use baton_runtime::rewind::Skip;
 use baton_runtime::session::ask::*;
@@ -135,6 +136,8 @@ fn beside_asks() -> Vec<AskMessage> {
         EndBackground { id: "1".into() }.into_message(),
         ForgetBackground { id: "1".into() }.into_message(),
         UseFiles { request: Box::new(FileRequest::Write { path: "a".into(), content: "b".into() }) }
+            .into_message(),
+        UseExtensions { request: Box::new(ExtensionRequest::Start { client: ClientId(1), sdk: None }) }
             .into_message(),
         UseWorkflows {
             request: Box::new(WorkflowRequest { vocabulary: Vocabulary::Workflow, action: start() }),
@@ -254,6 +257,8 @@ fn beside_replies() -> Vec<ReplyMessage> {
             diff: None,
         }]))),
         UseFiles::wrap(Err("why".into())),
+        UseExtensions::wrap(Ok(json!({ "extensions": [] }))),
+        UseExtensions::wrap(Err("why".into())),
         UseWorkflows::wrap(Ok(json!({ "runId": "r" }))),
         UseWorkflows::wrap(Err(WorkflowError::coded("not_found", "why"))),
     ]
@@ -298,7 +303,7 @@ fn every_ask_survives_serialisation() {
         ListTools, StartCommand, RunCommand, EndCommand, ListBackground, EndBackground, ForgetBackground, ListTodos,
         GitDiff, ListInstructions,
         MeasureContext, AskAside, SummariseForHandoff, CompactNow, StartTask, RunTask, RevealEndpoint, Mcp, Skills,
-        UseFiles, UseWorkflows,
+        UseFiles, UseWorkflows, UseExtensions,
     ).into());
 }
 

@@ -8,6 +8,7 @@
 mod approvals;
 mod environment;
 mod launch;
+mod request;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use self::approvals::Approvals;
 pub use self::environment::Environment;
 use self::launch::Launch;
 pub use self::launch::{Diagnostics, Process};
+pub use self::request::ExtensionRequest;
 use crate::session_plugins::{self, PluginDirectory};
 use crate::{AddonOptions, SessionTrust};
 

@@ -3,9 +3,8 @@
 //! A login is prepared here, and finished with the redirect of a browser, through any door. Only the request for it is
 //! durable (`baton_core::step::logins`): a link holds a secret, so it ends with the process, and the next one is fresh.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use baton_core::policy::address::is_public;
@@ -18,14 +17,8 @@ use baton_model::http::HttpClient;
 use baton_protocol::{SessionId, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, broadcast};
 
+use super::login_links::{OpenLink, OpenLinks};
 use super::network::Network;
-
-/// How long a link can be used.
-const LINK: Duration = Duration::from_secs(15 * 60);
-/// Maximum number of links that wait for a browser.
-const MOST_LINKS: usize = 256;
-/// Links for one server of one session.
-const LINKS_OF_SERVER: usize = 4;
 
 /// Opens a listener for redirects of browsers, and returns its address.
 pub type Landing = Arc<dyn Fn() -> baton_mcp::Working<'static, Option<String>> + Send + Sync>;
@@ -36,23 +29,12 @@ pub struct Logins {
     network: Arc<HttpClient>,
     /// Reaches public addresses only.
     public: Arc<HttpClient>,
-    /// Links that were given out, by their states.
-    waiting: Mutex<HashMap<String, Waiting>>,
+    links: OpenLinks,
     landing: Mutex<Option<Landing>>,
     /// A refresh token is used once.
     refreshing: AsyncMutex<()>,
     /// Outcomes of logins; a failure has its reason.
     ended: broadcast::Sender<Result<LoggedIn, String>>,
-}
-
-/// A link that waits for its browser.
-struct Waiting {
-    /// The session that asked; none for a command of the user.
-    session: Option<SessionId>,
-    server: Protected,
-    login: Login,
-    was_registered: bool,
-    begun: Instant,
 }
 
 /// A link for a login.
@@ -80,7 +62,7 @@ impl Logins {
             vault: TokenVault::new(home, keyring),
             network,
             public: Arc::new(HttpClient::reaching(is_public)),
-            waiting: Mutex::default(),
+            links: OpenLinks::default(),
             landing: Mutex::default(),
             refreshing: AsyncMutex::default(),
             ended: broadcast::channel(16).0,
@@ -200,33 +182,14 @@ impl Logins {
         let scopes = self.scopes(server, &found, challenge.as_ref()).await;
         let login = Login::new(found, identity, &redirect, &scopes).map_err(text)?;
         let link = LoginLink { url: login.url.to_string(), redirect };
-        let state = login.state.clone();
-        let waiting = Waiting {
+        self.links.add(OpenLink {
             session: session.cloned(),
             server: server.clone(),
             login,
             was_registered,
             begun: Instant::now(),
-        };
-        self.remember(state, waiting)?;
+        })?;
         Ok(link)
-    }
-
-    fn remember(&self, state: String, waiting: Waiting) -> Result<(), String> {
-        let mut all = self.lock();
-        all.retain(|_, known| known.begun.elapsed() < LINK);
-        let is_same =
-            |known: &Waiting| known.session == waiting.session && known.server.name == waiting.server.name;
-        while all.values().filter(|known| is_same(known)).count() >= LINKS_OF_SERVER {
-            let oldest = all.iter().filter(|(_, known)| is_same(known)).min_by_key(|(_, known)| known.begun);
-            let Some(oldest) = oldest.map(|(state, _)| state.clone()) else { break };
-            all.remove(&oldest);
-        }
-        if all.len() >= MOST_LINKS {
-            return Err("too many logins are pending; finish or cancel one first".into());
-        }
-        all.insert(state, waiting);
-        Ok(())
     }
 
     /// Returns the client of the configuration, or the one that is registered for us.
@@ -289,11 +252,8 @@ impl Logins {
     /// With a message for people, when there is no token.
     async fn finish(&self, returned: &Returned, only: Option<&LoggedIn>) -> Result<LoggedIn, String> {
         let unknown = "this link was used before, or is too old: ask for another one";
-        let waiting = self.take(returned, only).ok_or(unknown)?;
-        if waiting.begun.elapsed() >= LINK {
-            return Err(unknown.into());
-        }
-        let Waiting { session, server, login, was_registered, .. } = waiting;
+        let link = self.links.take(returned, only).ok_or(unknown)?;
+        let OpenLink { session, server, login, was_registered, .. } = link;
         let code = login.code(returned).map_err(|error| error.to_string())?;
         let http = self.http_for(&server).await;
         let tokens = match oauth::exchange(&http, &server.url, &login, &code).await {
@@ -310,23 +270,6 @@ impl Logins {
         let stored = self.store(&server, TokenOrigin::of(&found), identity, was_registered, tokens).await;
         stored.map_err(|why| format!("the login succeeded and cannot be stored: {why}"))?;
         Ok(LoggedIn { session, server: server.name })
-    }
-
-    /// Takes the link that was used: the one of the state, or the newest one of a server if a person pasted only a code.
-    fn take(&self, returned: &Returned, only: Option<&LoggedIn>) -> Option<Waiting> {
-        let mut all = self.lock();
-        let fits = |known: &Waiting| {
-            only.is_none_or(|only| known.session == only.session && known.server.name == only.server)
-        };
-        let state = match (&returned.state, only) {
-            (Some(state), _) => all.get(state).filter(|known| fits(known)).map(|_| state.clone()),
-            (None, None) => None,
-            (None, Some(_)) => {
-                let own = all.iter().filter(|(_, known)| fits(known));
-                own.max_by_key(|(_, known)| known.begun).map(|(state, _)| state.clone())
-            }
-        };
-        all.remove(&state?)
     }
 
     /// Subscribes to the outcomes of logins.
@@ -409,10 +352,6 @@ impl Logins {
             }
         };
         Network(if is_inside(&addresses) { self.network.clone() } else { self.public.clone() })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,6 +6,7 @@
 mod authorization;
 mod github;
 mod link;
+mod login_links;
 pub mod logins;
 mod network;
 mod overview;

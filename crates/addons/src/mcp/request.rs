@@ -455,3 +455,33 @@ fn diagnosis(server: Option<&Server>) -> Value {
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_switch_servers_change_settings() {
+        let server = || "s".to_owned();
+        let config = Json::from(json!({ "command": "x" }));
+        let requests = [
+            McpRequest::Start { server: server(), config: Some(config), restart: false },
+            McpRequest::Stop { server: server() },
+            McpRequest::Disable { server: server() },
+            McpRequest::AppContext { set: Some(Json::from(json!({ "theme": "dark" }))) },
+            McpRequest::Authorizes { enabled: true },
+            McpRequest::SuppliesHeaders,
+        ];
+        let mut settings = Settings::default();
+        requests.iter().filter_map(McpRequest::settings_edit).for_each(|edit| settings.apply(edit));
+        assert!(settings.mcp_servers.contains_key("s"));
+        assert_eq!(settings.stopped_mcp_servers, ["s"]);
+        assert_eq!(settings.disabled_mcp_servers, ["s"]);
+        assert!(settings.app_context.is_some() && settings.supplies_tokens && settings.supplies_headers);
+        let enabled = McpRequest::Enable { server: server() }.settings_edit();
+        settings.apply(enabled.unwrap());
+        assert!(settings.disabled_mcp_servers.is_empty() && settings.stopped_mcp_servers.is_empty());
+        let reads = [McpRequest::List, McpRequest::Reload, McpRequest::AppContext { set: None }];
+        assert!(reads.iter().all(|request| request.settings_edit().is_none()));
+    }
+}

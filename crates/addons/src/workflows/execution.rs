@@ -60,7 +60,7 @@ pub struct Execution {
 }
 
 /// How an execution ended.
-pub(super) struct Ended {
+pub(super) struct ExecutionEnd {
     pub(super) settled: Settled,
     /// Whether the client may still execute the run, because it could not be told to stop.
     pub(super) is_orphan: bool,
@@ -88,7 +88,12 @@ impl Execution {
     }
 
     /// Has the client execute the run, and waits for its end.
-    pub(super) async fn execute(&self, port: &dyn SessionPort, session: &SessionId, run: &Run) -> Ended {
+    pub(super) async fn execute(
+        &self,
+        port: &dyn SessionPort,
+        session: &SessionId,
+        run: &Run,
+    ) -> ExecutionEnd {
         let executor = &self.executor;
         let params = json!({
             "sessionId": session,
@@ -106,17 +111,17 @@ impl Execution {
             }
         };
         let settled = tokio::select! {
-            replied = executing => return Ended::by_client(replied),
-            () = self.abandoned.cancelled() => return Ended::by_client(Err(CallFailed::Gone)),
+            replied = executing => return ExecutionEnd::by_client(replied),
+            () = self.abandoned.cancelled() => return ExecutionEnd::by_client(Err(CallFailed::Gone)),
             () = self.cancel.cancelled() => Settled::cancelled(),
             () = timeout => Settled::limited("timeoutSeconds", limit.unwrap_or_default()),
         };
         executor.abort(port, session, &run.id);
-        Ended { settled, is_orphan: false }
+        ExecutionEnd { settled, is_orphan: false }
     }
 }
 
-impl Ended {
+impl ExecutionEnd {
     fn by_client(replied: Result<Json, CallFailed>) -> Self {
         let is_orphan = matches!(replied, Err(CallFailed::Gone));
         let settled = match replied {

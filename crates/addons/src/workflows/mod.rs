@@ -41,19 +41,19 @@ struct Content {
 }
 
 /// Shares the files of a session with other servers. Fails with a message if that is not possible, or the session was lost.
-pub type Share = Arc<dyn Fn() -> Awaited<Result<(), String>> + Send + Sync>;
+pub type ShareFiles = Arc<dyn Fn() -> Awaited<Result<(), String>> + Send + Sync>;
 
 /// Runs of a session. Changes are shared before they return.
 #[derive(Clone)]
 pub struct Workflows {
     file: JsonFile,
-    share: Share,
+    share: ShareFiles,
 }
 
 impl Workflows {
     /// Names the file in the directory of a session; nothing is read yet.
     #[must_use]
-    pub fn new(session: &Path, share: Share) -> Self {
+    pub fn new(session: &Path, share: ShareFiles) -> Self {
         Self { file: JsonFile::new(session, "workflows.json"), share }
     }
 
@@ -132,7 +132,7 @@ pub fn now() -> u64 {
 mod tests {
     use super::*;
 
-    fn shared() -> Share {
+    fn shared() -> ShareFiles {
         Arc::new(|| Box::pin(async { Ok(()) }))
     }
 

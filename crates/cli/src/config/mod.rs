@@ -121,15 +121,8 @@ pub(crate) fn load(
     let (file_found, as_written) = (as_written.is_some(), as_written.unwrap_or_default());
     file.workspaces.options()?;
     let file_source = path.display().to_string();
-    let pick = |flag: Option<String>, variables: &[&str], file: Option<String>, default: &str| {
-        let from_flag = flag.map(|value| Sourced { value, source: "flag".into() });
-        let from_environment = || {
-            environment.first(variables).map(|(name, value)| Sourced { value, source: format!("${name}") })
-        };
-        let from_file = || file.map(|value| Sourced { value, source: file_source.clone() });
-        let from_default = || Sourced { value: default.to_owned(), source: "default".into() };
-        from_flag.or_else(from_environment).or_else(from_file).unwrap_or_else(from_default)
-    };
+    let sources = Sources { environment, file: file_source.clone() };
+    let pick = |flag, variables: &[&str], file, default: &str| sources.pick(flag, variables, file, default);
     let text = |path: &PathBuf| path.display().to_string();
     let default_home = text(&environment.directory("XDG_STATE_HOME", ".local/state").join("baton"));
     let home = pick(
@@ -182,6 +175,35 @@ pub(crate) fn load(
         file: path,
         file_found,
     })
+}
+
+/// Sources of settings, in the order of their precedence: a flag, the environment, the file.
+struct Sources<'a> {
+    environment: &'a Environment,
+    /// The file, as it is named to users.
+    file: String,
+}
+
+impl Sources<'_> {
+    /// Returns the value of the first source that has one, else the default.
+    fn pick(
+        &self,
+        flag: Option<String>,
+        variables: &[&str],
+        file: Option<String>,
+        default: &str,
+    ) -> Sourced<String> {
+        let sourced = |value: String, source: &str| Sourced { value, source: source.to_owned() };
+        if let Some(value) = flag {
+            sourced(value, "flag")
+        } else if let Some((name, value)) = self.environment.first(variables) {
+            sourced(value, &format!("${name}"))
+        } else if let Some(value) = file {
+            sourced(value, &self.file)
+        } else {
+            sourced(default.to_owned(), "default")
+        }
+    }
 }
 
 fn check_prices(prices: BTreeMap<String, Price>) -> anyhow::Result<Prices> {

@@ -62,48 +62,7 @@ pub(super) async fn add(around: &Surroundings, args: &AddArgs) -> anyhow::Result
 
 /// Builds the configuration that the arguments describe.
 fn configuration(args: &AddArgs) -> anyhow::Result<Value> {
-    let as_url = match args.command.as_slice() {
-        [only] if only.starts_with("http://") || only.starts_with("https://") => Some(only),
-        _ => None,
-    };
-    let mut config = Map::new();
-    match (args.url.as_ref().or(as_url), args.transport) {
-        (Some(_), Some(McpTransport::Stdio)) => {
-            anyhow::bail!("--transport stdio needs a command after `--`, not an address")
-        }
-        (Some(url), transport) => {
-            anyhow::ensure!(
-                args.env.is_empty() && args.cwd.is_none(),
-                "--env and --cwd are for commands; use --header"
-            );
-            let kind = if transport == Some(McpTransport::Sse) { "sse" } else { "http" };
-            config.insert("type".into(), json!(kind));
-            config.insert("url".into(), json!(url));
-        }
-        (None, Some(McpTransport::Http | McpTransport::Sse)) => {
-            anyhow::bail!("--transport http and sse need --url URL")
-        }
-        (None, _) => {
-            let (program, arguments) = args.command.split_first().with_context(|| {
-                format!(
-                    "say how to reach it: `baton mcp add {0} -- COMMAND`, or `baton mcp add {0} --url URL`",
-                    args.name
-                )
-            })?;
-            anyhow::ensure!(args.header.is_empty(), "--header is for remote servers; use --env");
-            config.insert("command".into(), json!(program));
-            config.insert("args".into(), json!(arguments));
-        }
-    }
-    let pairs = |values: &[String], separator: char, flag: &str| -> anyhow::Result<Map<String, Value>> {
-        let pair = |text: &String| {
-            let (name, value) = text.split_once(separator).with_context(|| {
-                format!("{flag} {text:?} has no {separator:?}; write it as {flag} \"NAME{separator}VALUE\"")
-            })?;
-            anyhow::Ok((name.trim().to_owned(), json!(value.trim_start())))
-        };
-        values.iter().map(pair).collect()
-    };
+    let mut config = connection(args)?;
     let optional = [
         ("env", json!(pairs(&args.env, '=', "--env")?)),
         ("headers", json!(pairs(&args.header, ':', "--header")?)),
@@ -129,6 +88,52 @@ fn configuration(args: &AddArgs) -> anyhow::Result<Value> {
         config.insert("trustReadOnlyHint".into(), json!(true));
     }
     Ok(Value::Object(config))
+}
+
+/// Returns the fields that say how the server is reached: its address, or its command.
+fn connection(args: &AddArgs) -> anyhow::Result<Map<String, Value>> {
+    let as_url = match args.command.as_slice() {
+        [only] if only.starts_with("http://") || only.starts_with("https://") => Some(only),
+        _ => None,
+    };
+    let fields = match (args.url.as_ref().or(as_url), args.transport) {
+        (Some(_), Some(McpTransport::Stdio)) => {
+            anyhow::bail!("--transport stdio needs a command after `--`, not an address")
+        }
+        (Some(url), transport) => {
+            anyhow::ensure!(
+                args.env.is_empty() && args.cwd.is_none(),
+                "--env and --cwd are for commands; use --header"
+            );
+            let kind = if transport == Some(McpTransport::Sse) { "sse" } else { "http" };
+            [("type", json!(kind)), ("url", json!(url))]
+        }
+        (None, Some(McpTransport::Http | McpTransport::Sse)) => {
+            anyhow::bail!("--transport http and sse need --url URL")
+        }
+        (None, _) => {
+            let (program, arguments) = args.command.split_first().with_context(|| {
+                format!(
+                    "say how to reach it: `baton mcp add {0} -- COMMAND`, or `baton mcp add {0} --url URL`",
+                    args.name
+                )
+            })?;
+            anyhow::ensure!(args.header.is_empty(), "--header is for remote servers; use --env");
+            [("command", json!(program)), ("args", json!(arguments))]
+        }
+    };
+    Ok(fields.map(|(key, value)| (key.to_owned(), value)).into_iter().collect())
+}
+
+/// Parses the values of a flag that can be repeated, each a name and a value.
+fn pairs(values: &[String], separator: char, flag: &str) -> anyhow::Result<Map<String, Value>> {
+    let pair = |text: &String| {
+        let (name, value) = text.split_once(separator).with_context(|| {
+            format!("{flag} {text:?} has no {separator:?}; write it as {flag} \"NAME{separator}VALUE\"")
+        })?;
+        anyhow::Ok((name.trim().to_owned(), json!(value.trim_start())))
+    };
+    values.iter().map(pair).collect()
 }
 
 pub(super) async fn remove(

@@ -188,9 +188,40 @@ pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Link, String>> + Send 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SessionNews(pub Box<Session>);
 
+/// A session whose history has grown, in short.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionBrief {
+    /// The session.
+    pub session: SessionId,
+    /// Its head before the events that are new; zero if it was created.
+    pub after: Seq,
+    /// Metadata as in lists of sessions.
+    pub metadata: serde_json::Value,
+}
+
+/// Changes of sessions, from the server that holds them.
+#[derive(Debug, Default)]
+pub struct NewsBatch {
+    /// Their states, for a server that watches them in full.
+    pub sessions: Vec<SessionNews>,
+    /// What changed, in short.
+    pub briefs: Vec<SessionBrief>,
+}
+
+/// How much a server that watches another one wants to know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Detail {
+    /// Which sessions change.
+    Brief,
+    /// Also their states.
+    #[default]
+    Full,
+}
+
 /// A watch that is being started. Its channel ends when the link is lost.
 pub type Watching<'a> =
-    Pin<Box<dyn Future<Output = Result<mpsc::UnboundedReceiver<Vec<SessionNews>>, String>> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = Result<mpsc::UnboundedReceiver<NewsBatch>, String>> + Send + 'a>>;
 
 /// Links to the other servers of the store.
 pub trait Peers: Send + Sync + 'static {
@@ -198,7 +229,7 @@ pub trait Peers: Send + Sync + 'static {
     fn open<'a>(&'a self, owner: &'a Member, session: &'a SessionId) -> Opening<'a>;
 
     /// Watches the sessions of another server, until the channel is dropped. Fails with a reason for the log.
-    fn watch<'a>(&'a self, server: &'a Member) -> Watching<'a>;
+    fn watch<'a>(&'a self, server: &'a Member, detail: Detail) -> Watching<'a>;
 }
 
 /// Methods that a session calls on its clients.
@@ -292,6 +323,7 @@ impl AskMessage {
             Self::Beside(ask) => matches!(
                 ask,
                 BesideAsk::ListTools(_)
+                    | BesideAsk::UseExtensions(_)
                     | BesideAsk::ListBackground(_)
                     | BesideAsk::ListTodos(_)
                     | BesideAsk::GitDiff(_)

@@ -1,9 +1,11 @@
 //! Extensions of sessions: programs that this door starts, and that join a session over their own pipes.
 //!
-//! A client asks for them with `requestExtensions`. They belong to the clients that asked, like tools do: when the last of
-//! those detaches, their connections are closed and their processes end. An extension is a client with fewer rights than its
-//! user: it sees one session, and may call the methods in [`rights`] only.
+//! A client asks for them with `requestExtensions`, and the server that holds the session starts them ([`DoorHost`]). They
+//! belong to the clients that asked, like tools do: when the last of those leaves the session, their connections are closed
+//! and their processes end. An extension is a client with fewer rights than its user: it sees one session, and may call the
+//! methods in [`rights`] only.
 
+mod host;
 mod member;
 mod rights;
 mod start;
@@ -21,6 +23,7 @@ use baton_runtime::session::Handle;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::host::DoorHost;
 pub(crate) use self::member::Membership;
 pub(crate) use self::rights::check_call;
 pub(crate) use self::start::granted_variables;
@@ -29,7 +32,7 @@ use super::RpcDoor;
 /// How long a client's `session.create` or `session.resume` waits for extensions to join.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Extensions of all sessions of a door.
+/// Extensions of all sessions that this server holds.
 #[derive(Default)]
 pub(crate) struct Extensions {
     sessions: Mutex<HashMap<SessionId, Arc<SessionExtensions>>>,
@@ -42,6 +45,8 @@ pub(crate) struct SessionExtensions {
     state: Mutex<State>,
     /// Cancelled when no client wants them any more, or they are started again.
     ended: Mutex<CancellationToken>,
+    /// Cancelled when they have settled for the first time.
+    settled: CancellationToken,
 }
 
 #[derive(Default)]
@@ -52,16 +57,7 @@ struct State {
 }
 
 impl Extensions {
-    /// Starts the extensions of a session for a client, unless they are started. Returns when they have joined, have failed,
-    /// or wait for a user.
-    pub(crate) async fn request(door: &RpcDoor, client: ClientId, handle: &Handle, sdk: Option<PathBuf>) {
-        let (session, is_new) = door.shared.extensions.enter(client, handle, sdk);
-        if is_new {
-            let starting = session.start(door);
-            drop(tokio::time::timeout(PATIENCE, starting).await);
-        }
-    }
-
+    /// Adds a client that wants the extensions of a session. Returns them, and whether they are to be started.
     fn enter(
         &self,
         client: ClientId,
@@ -69,37 +65,50 @@ impl Extensions {
         sdk: Option<PathBuf>,
     ) -> (Arc<SessionExtensions>, bool) {
         let mut sessions = lock(&self.sessions);
-        let mut is_new = false;
-        let session = sessions.entry(handle.id.clone()).or_insert_with(|| {
-            is_new = true;
-            Arc::new(SessionExtensions {
-                handle: handle.clone(),
-                sdk,
-                state: Mutex::default(),
-                ended: Mutex::default(),
-            })
+        if let Some(found) = sessions.get(&handle.id).filter(|found| found.handle.is_same(handle)) {
+            lock(&found.state).requesters.insert(client);
+            return (found.clone(), false);
+        }
+        let state = State { requesters: BTreeSet::from([client]), ..State::default() };
+        let new = Arc::new(SessionExtensions {
+            handle: handle.clone(),
+            sdk,
+            state: Mutex::new(state),
+            ended: Mutex::default(),
+            settled: CancellationToken::new(),
         });
-        lock(&session.state).requesters.insert(client);
-        (session.clone(), is_new)
+        let earlier = sessions.insert(handle.id.clone(), new.clone());
+        // Closing a connection detaches it, which comes back here.
+        drop(sessions);
+        if let Some(earlier) = earlier {
+            earlier.stop();
+        }
+        (new, true)
     }
 
     /// Returns the extensions of a session, if a client has asked for them.
-    pub(crate) fn of(&self, session: &SessionId) -> Option<Arc<SessionExtensions>> {
-        lock(&self.sessions).get(session).cloned()
+    fn of(&self, handle: &Handle) -> Option<Arc<SessionExtensions>> {
+        lock(&self.sessions).get(&handle.id).filter(|found| found.handle.is_same(handle)).cloned()
     }
 
     /// Ends the extensions of a session if this was the last client that wanted them.
-    pub(crate) fn release(&self, session: &SessionId, client: ClientId) {
-        let mut sessions = lock(&self.sessions);
-        let Some(found) = sessions.get(session) else { return };
+    fn release(&self, handle: &Handle, client: ClientId) {
+        let Some(found) = self.of(handle) else { return };
         let mut state = lock(&found.state);
         let was_requester = state.requesters.remove(&client);
-        if !was_requester || !state.requesters.is_empty() {
-            return;
-        }
+        let is_last = was_requester && state.requesters.is_empty();
         drop(state);
-        let ended = sessions.remove(session);
-        // Closing a connection detaches it, which comes back here.
+        if is_last {
+            self.end(handle);
+        }
+    }
+
+    /// Ends the extensions of a session.
+    fn end(&self, handle: &Handle) {
+        let mut sessions = lock(&self.sessions);
+        let is_same = |found: &Arc<SessionExtensions>| found.handle.is_same(handle);
+        let ended =
+            if sessions.get(&handle.id).is_some_and(is_same) { sessions.remove(&handle.id) } else { None };
         drop(sessions);
         if let Some(ended) = ended {
             ended.stop();
@@ -109,7 +118,7 @@ impl Extensions {
 
 impl SessionExtensions {
     /// Finds the extensions, and starts them. The future is ready when they have settled; they go on without it.
-    pub(crate) fn start(self: &Arc<Self>, door: &RpcDoor) -> impl Future<Output = ()> + Send + use<> {
+    fn start(self: &Arc<Self>, door: &RpcDoor) -> impl Future<Output = ()> + Send + use<> {
         let (session, door) = (self.clone(), door.clone());
         let ended = lock(&self.ended).clone();
         let started = door.runtime.tasks.spawn({
@@ -120,13 +129,14 @@ impl SessionExtensions {
                     () = ended.cancelled() => {}
                     () = door.runtime.stopping.cancelled() => {}
                 }
+                session.settled.cancel();
             }
         });
         async move { drop(started.await) }
     }
 
     /// Ends all extensions, and waits until their processes are gone.
-    pub(crate) async fn restart(self: &Arc<Self>, door: &RpcDoor) {
+    async fn restart(self: &Arc<Self>, door: &RpcDoor) {
         let before: Vec<Arc<Membership>> = lock(&self.state).members.values().cloned().collect();
         self.stop();
         for member in before {
@@ -147,12 +157,12 @@ impl SessionExtensions {
     }
 
     /// Describes all extensions, by id.
-    pub(crate) fn list(&self) -> Vec<Value> {
+    fn list(&self) -> Vec<Value> {
         lock(&self.state).members.values().map(|member| member.describe()).collect()
     }
 
     /// Whether there is an extension of this id.
-    pub(crate) fn has(&self, id: &str) -> bool {
+    fn has(&self, id: &str) -> bool {
         lock(&self.state).members.contains_key(id)
     }
 

@@ -4,8 +4,9 @@ use baton_protocol::SessionId;
 use baton_protocol::params::SessionParams;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::tool::ToolSpec;
-use baton_runtime::extensions::Available;
+use baton_runtime::extensions::{Available, ExtensionRequest};
 use baton_runtime::session::JoinKind;
+use baton_runtime::session::ask::UseExtensions;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,34 +30,21 @@ pub(super) fn session(call: &Call<'_>) -> Handled {
     if call.method == "session.extensions.sendAttachmentsToMessage" {
         return push_attachments(call);
     }
-    let Some(extensions) = call.connection.shared.extensions.of(&handle.id) else {
-        return match call.method {
-            "session.extensions.list" => call.now(json!({ "extensions": [] })),
-            _ => Err(CallError::failed("Extensions not available")),
-        };
-    };
-    let enabled = match call.method {
-        "session.extensions.list" => return call.now(json!({ "extensions": extensions.list() })),
-        "session.extensions.reload" => None,
-        "session.extensions.enable" => Some(true),
-        "session.extensions.disable" => Some(false),
+    let request = match call.method {
+        "session.extensions.list" => ExtensionRequest::List {},
+        "session.extensions.reload" => ExtensionRequest::Reload {},
+        "session.extensions.enable" => {
+            ExtensionRequest::Enable { id: call.parse::<Named>()?.id, enabled: true }
+        }
+        "session.extensions.disable" => {
+            ExtensionRequest::Enable { id: call.parse::<Named>()?.id, enabled: false }
+        }
         unknown => return Err(RpcError::unknown_method(unknown).into()),
     };
-    let change = match enabled {
-        Some(enabled) => Some((call.parse::<Named>()?.id, enabled)),
-        None => None,
-    };
-    if let Some((id, _)) = change.as_ref().filter(|(id, _)| !extensions.has(id)) {
-        return Err(CallError::failed(format!("this session has no extension {id:?}")));
-    }
-    let door = call.connection.door();
+    let (is_list, request) = (request == ExtensionRequest::List {}, Box::new(request));
     call.later(async move {
-        if let Some((id, enabled)) = change {
-            let set = door.runtime.addons.extensions.set_enabled(id, enabled).await;
-            set.map_err(CallError::failed)?;
-        }
-        extensions.restart(&door).await;
-        Ok(void())
+        let reply = handle.ask(UseExtensions { request }).await?.map_err(CallError::failed)?;
+        Ok(if is_list { reply } else { void() })
     })
 }
 

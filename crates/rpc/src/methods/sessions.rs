@@ -15,12 +15,12 @@ use super::{Call, Handled, extensions, identity, ignored_options, success, void,
 use crate::attachment::Attachment;
 use crate::connection::Connection;
 use crate::errors::CallError;
-use crate::extensions::Extensions;
 use baton_runtime::Runtime;
+use baton_runtime::extensions::ExtensionRequest;
 use baton_runtime::fork::{self, Fork};
 use baton_runtime::preferences::SessionDefaults;
 use baton_runtime::providers::github::GithubIdentity;
-use baton_runtime::session::ask::{self, Close, Configure};
+use baton_runtime::session::ask::{self, Close, Configure, UseExtensions};
 use baton_runtime::session::{Failure, Handle, JoinKind, JoinReply, JoinRequest, SettingsEdit};
 
 pub(super) fn create(call: &Call<'_>) -> Handled {
@@ -163,7 +163,9 @@ impl Wanted {
 
     async fn start_extensions(self, connection: &Arc<Connection>, handle: &Handle) {
         if self.extensions && connection.extension.is_none() {
-            Extensions::request(&connection.door(), connection.client, handle, self.sdk).await;
+            let request = Box::new(ExtensionRequest::Start { client: connection.client, sdk: self.sdk });
+            // A session that has ended meanwhile has none.
+            let _ = handle.ask(UseExtensions { request }).await;
         }
     }
 }

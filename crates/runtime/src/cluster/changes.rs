@@ -67,13 +67,20 @@ impl Runtime {
 
     async fn announce_change(&self, change: &SessionListChange) {
         let session = &change.session;
+        let created = self.cluster.as_ref().map(|cluster| &cluster.created);
         if change.deleted {
+            if let Some(created) = created {
+                created.remove(session);
+            }
             return self.lifecycle.announce(LifecycleChange::Deleted, session, None);
         }
         // It may have been deleted since.
         let Ok(Some(summary)) = self.store.summary(session).await else { return };
         let metadata = json!({ "startTime": summary.created, "modifiedTime": summary.modified });
         self.lifecycle.announce_found(&summary);
+        if created.is_some_and(|created| !created.insert(session)) {
+            return;
+        }
         self.lifecycle.announce(LifecycleChange::Created, session, Some(metadata));
     }
 }

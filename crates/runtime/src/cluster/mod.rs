@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::counters::ClusterCounters;
 pub use self::counters::ClusterSnapshot;
+use self::news::{Created, Newsroom, Readers};
 pub use self::news::{ListReader, Watcher};
-use self::news::{Newsroom, Readers};
 
 use crate::Runtime;
 use crate::lifecycle::Observer;
@@ -83,6 +83,7 @@ pub struct Cluster {
     pub(crate) counters: ClusterCounters,
     pub(crate) newsroom: Arc<Newsroom>,
     pub(crate) readers: Readers,
+    pub(crate) created: Created,
     draining: AtomicBool,
     /// Cancelled when an operator has asked this server to drain.
     drain_requested: CancellationToken,
@@ -92,7 +93,7 @@ pub struct Cluster {
 
 impl Default for Cluster {
     fn default() -> Self {
-        let (pulse, entry, counters, newsroom, readers, draining, drain_requested, number) =
+        let (pulse, entry, counters, newsroom, readers, created, draining, drain_requested, number) =
             Default::default();
         Self {
             start: Instant::now(),
@@ -101,6 +102,7 @@ impl Default for Cluster {
             counters,
             newsroom,
             readers,
+            created,
             draining,
             drain_requested,
             number,
@@ -252,7 +254,7 @@ impl Runtime {
     async fn enter_again(&self, cluster: &Cluster, members: &dyn Members) {
         let Some(entry) = cluster.entry.get() else { return };
         if let Err(error) = members.enter(self.new_member(entry)).await {
-            tracing::warn!(%error, "cannot enter the servers of the store again");
+            tracing::warn!(%error, "cannot register this server with the store again; trying again");
         }
     }
 

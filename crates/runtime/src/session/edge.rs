@@ -18,9 +18,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::extension_host::start_request;
 use crate::session::Handle;
 use crate::session::actor::{LINGER, Loading, Survivors};
-use crate::session::ask::{AskMessage, Inspect, ReplyMessage, UseWorkflows};
+use crate::session::ask::{AskMessage, Inspect, ReplyMessage, UseExtensions, UseWorkflows};
 use crate::workflows::{Vocabulary, WorkflowAction, WorkflowRequest};
 
 /// Why an edge ends.
@@ -138,6 +139,14 @@ impl Edge {
             }
         });
         drop(asked);
+    }
+
+    /// Has the owner start extensions, for a client that wanted them from an earlier owner.
+    fn start_extensions(&self, joining: &JoinRequest) {
+        if let Some(request) = start_request(joining.client, &joining.params).map(Box::new) {
+            let Loading { id, hub, mailbox, .. } = &self.loading;
+            drop(Handle::new(id.clone(), hub, mailbox.sender.clone()).tell(UseExtensions { request }));
+        }
     }
 
     /// Shows the runs of workflows that were interrupted when the owner took the session over: that happens before it
@@ -279,6 +288,9 @@ impl Edge {
             Ok(joined) => {
                 if !is_attached {
                     self.loading.hub.attach(client, port.clone());
+                }
+                if reply.is_none() {
+                    self.start_extensions(&joining);
                 }
                 self.attached.insert(*joining, port, joined.at);
             }

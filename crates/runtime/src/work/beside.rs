@@ -1,5 +1,6 @@
 //! Asks that need a session's tools or model. They are served beside the session, which continues meanwhile.
 
+use baton_addons::Awaited;
 use baton_agent::blocking;
 use baton_agent::prompt::instructions::{self, Instruction};
 use baton_agent::tools::agents::{Task, TaskMode};
@@ -16,6 +17,7 @@ use super::{
     WorkScope, compact, mcp_calls, model_call, prompt, sampling, side_question, skills, sub_agents,
     tool_list, window, workflows,
 };
+use crate::extensions::ExtensionRequest;
 use crate::mcp::McpRequest;
 use crate::session::Failure;
 use crate::session::ask::{BesideAsk, Configure, NewTask};
@@ -35,6 +37,7 @@ pub(crate) fn needs_conversation(ask: &BesideAsk) -> bool {
         | BesideAsk::CompactNow(_) => true,
         BesideAsk::Mcp(_)
         | BesideAsk::Skills(_)
+        | BesideAsk::UseExtensions(_)
         | BesideAsk::UseWorkflows(_)
         | BesideAsk::ListTools(_)
         | BesideAsk::StartCommand(_)
@@ -71,6 +74,12 @@ pub(crate) fn serve(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         BesideAsk::ForgetBackground(ask) => {
             let forgotten = scope.tools.forget_background(&ask.id);
             Respond::<crate::session::ask::ForgetBackground>::new(respond).with(Ok(forgotten));
+        }
+        BesideAsk::UseExtensions(ask) => {
+            // At once, in order with clients that leave.
+            let serving = use_extensions(&scope, *ask.request);
+            let respond = Respond::<crate::session::ask::UseExtensions>::new(respond);
+            scope.runtime.tasks.spawn(async move { respond.with(Ok(serving.await)) }.in_current_span());
         }
         BesideAsk::RevealEndpoint(ask) => {
             let endpoint = reveal(&scope, ask.model.as_deref());
@@ -165,6 +174,7 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         | BesideAsk::EndCommand(_)
         | BesideAsk::ListBackground(_)
         | BesideAsk::ForgetBackground(_)
+        | BesideAsk::UseExtensions(_)
         | BesideAsk::RevealEndpoint(_) => {}
     }
 }
@@ -183,6 +193,29 @@ async fn instructions(scope: &WorkScope) -> Result<Vec<Instruction>, Failure> {
         instructions::find(context.cwd.as_ref(), root, directories, home.as_deref()).instructions
     };
     blocking::run(find).await.map_err(|error| Failure::Refused(error.to_string()))
+}
+
+/// Serves a request about extensions. Starts only for a client that is attached: they end when it leaves.
+fn use_extensions(
+    scope: &WorkScope,
+    request: ExtensionRequest,
+) -> Awaited<Result<serde_json::Value, String>> {
+    let Some(host) = scope.runtime.extension_host() else {
+        return Box::pin(async { Err("Extensions not available".into()) });
+    };
+    match request {
+        ExtensionRequest::Start { client, sdk } => {
+            if !scope.session.live.clients.contains_key(&client) {
+                return Box::pin(async { Err("the client has left the session".into()) });
+            }
+            let started = host.start(&scope.handle(), client, sdk);
+            Box::pin(async move {
+                started.await;
+                Ok(serde_json::Value::Null)
+            })
+        }
+        request => host.serve(&scope.handle(), request),
+    }
 }
 
 /// Serves a request about files. A change is shared before it is acknowledged.

@@ -7,7 +7,7 @@ use baton_files::shared::SharedDirectory;
 use baton_store::{Lease, Store, StoreError};
 use tokio::sync::Mutex;
 
-use crate::workflows::Share;
+use crate::workflows::ShareFiles;
 
 /// The shared files of a session that is held here.
 pub(crate) struct FileShare {
@@ -48,7 +48,7 @@ impl FileShare {
     }
 
     /// Returns a function that shares what has changed.
-    pub(crate) fn sharing(self: Arc<Self>) -> Share {
+    pub(crate) fn sharing(self: Arc<Self>) -> ShareFiles {
         Arc::new(move || {
             let share = self.clone();
             Box::pin(async move { share.push().await.map_err(|error| error.to_string()) })

@@ -11,7 +11,7 @@ use baton_protocol::event::{SessionError, ShutdownType};
 use baton_store::StoreError;
 use tokio_util::sync::CancellationToken;
 
-use super::{Actor, Loading, Mailbox, Survivors, spans};
+use super::{Actor, Attached, Loading, Mailbox, Survivors, spans};
 use crate::crash::CrashPoint;
 use crate::session::Respond;
 use crate::session::ask::{Close, ShutDown};
@@ -24,12 +24,17 @@ impl Actor {
         self.hub.detach(client);
         self.attached.remove(client);
         self.tools.workflows().leave(client);
+        if let Some(host) = self.runtime.extension_host() {
+            host.release(&self.handle(), client);
+        }
         self.step(Input::Detach { client }).await
     }
 
     /// Detaches a client; closes the session if it was the last one.
     pub(super) async fn close(&mut self, client: ClientId, respond: Respond<Close>) -> ControlFlow<()> {
-        let others = self.session.live.clients.keys().any(|id| *id != client);
+        // Extensions belong to other clients, and end with the last of them.
+        let clients = &self.session.live.clients;
+        let others = clients.iter().any(|(id, profile)| *id != client && !profile.is_extension);
         if others {
             let left = self.leave(client).await;
             respond.with(Ok(()));
@@ -88,6 +93,9 @@ impl Actor {
 
     /// Ends all processes of the session.
     pub(super) async fn end_processes(&mut self) {
+        if let Some(host) = self.runtime.extension_host() {
+            host.end(&self.handle());
+        }
         tokio::join!(self.tools.close(), self.engine.close());
     }
 
@@ -154,6 +162,8 @@ impl Actor {
         if let Some(layers) = self.layers.take() {
             self.attached.set_changes(layers.into_changes());
         }
+        // The next owner starts extensions itself.
+        self.attached.remove_extensions().into_iter().for_each(|client| self.hub.detach(client));
         let Self { runtime, session, hub, inbox, mailbox, attached, .. } = *self;
         let mailbox = Mailbox { sender: mailbox, receiver: inbox };
         Survivors { loading: Loading { runtime, id: session.id, hub, mailbox }, attached }

@@ -319,6 +319,10 @@ impl Actor {
         }
     }
 
+    fn handle(&self) -> super::Handle {
+        super::Handle::new(self.session.id.clone(), &self.hub, self.mailbox.clone())
+    }
+
     fn expect_reply(&mut self, responder: Responder) -> AskId {
         self.last_ask += 1;
         let id = AskId(self.last_ask);

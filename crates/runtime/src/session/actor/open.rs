@@ -28,7 +28,9 @@ use super::transcript::Transcripts;
 use super::{Actor, stamp};
 use crate::Runtime;
 use crate::crash::CrashPoint;
+use crate::extension_host::start_request;
 use crate::mcp::SessionMcp;
+use crate::session::ask::UseExtensions;
 use crate::session::edge;
 use crate::session::{Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
@@ -402,10 +404,15 @@ impl Actor {
             let (_, returning) = attached.rejoin();
             let returned = !returning.is_empty();
             for (joining, port) in returning {
+                let wanted = start_request(joining.client, &joining.params);
                 let reply = oneshot::channel().0;
                 let mail = ActorMessage::Join(Box::new(joining), port, reply);
                 if self.take_message(mail).await.is_break() {
                     return;
+                }
+                if let Some(request) = wanted.map(Box::new) {
+                    // The extensions of the last owner have ended with it.
+                    drop(self.handle().ask(UseExtensions { request }));
                 }
             }
             if returned && !self.session.is_busy() {

@@ -23,7 +23,7 @@ pub(super) async fn link(world: &World) -> Link {
     link
 }
 
-async fn join(world: &World, link: &mut Link) {
+pub(super) async fn join(world: &World, link: &mut Link) {
     join_as(joining(CLIENT, Profile::default(), world.params(), JoinKind::Resume), link).await;
 }
 

@@ -4,6 +4,7 @@
 
 mod asks;
 mod durable;
+mod extensions;
 mod hooks;
 mod lease;
 mod leaving;
