@@ -11,7 +11,7 @@ use baton_protocol::event::{SessionError, ShutdownType};
 use baton_store::StoreError;
 use tokio_util::sync::CancellationToken;
 
-use super::{Actor, Attached, Loading, Mailbox, Survivors, spans};
+use super::{Actor, Loading, Mailbox, Survivors, spans};
 use crate::crash::CrashPoint;
 use crate::session::Respond;
 use crate::session::ask::{Close, ShutDown};
