@@ -72,7 +72,7 @@ test("the conversation streams, and shows reasoning, tools, diffs, images and er
   await log(page).getByText("Thinking").first().click();
   await log(page).getByText("I should greet").first().waitFor();
   await log(page).getByText("bash", { exact: true }).first().click();
-  await log(page).getByText("Allowed by HTTP API").first().waitFor();
+  await log(page).getByText("Allowed", { exact: true }).first().waitFor();
   await shoot(page, "desktop-conversation");
   assert.deepEqual(await violations(page), []);
   await page.getByRole("textbox", { name: "Prompt" }).fill("[[error:400]]");
@@ -95,7 +95,7 @@ test("a denial with feedback reaches the model, and a turn can be cancelled", as
   const completed = events.body.events.map(({ event }) => event).find(({ type }) => type === "permission.completed");
   assert.match(JSON.stringify(completed), /use ls instead/);
   await page.getByRole("button", { name: "Cancel turn" }).click();
-  await log(page).getByText("Cancelled by HTTP API").waitFor();
+  await log(page).getByText("Cancelled", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Cancel turn" }).waitFor({ state: "hidden" });
   await page.context().close();
 });

@@ -421,7 +421,7 @@ class SessionView {
       session.model ? h("span", {}, visible(session.model)) : null,
       mode !== "interactive" ? h("span", {}, mode) : null,
       permissions === "allow-all" ? h("span", { class: "problem" }, "allow all") : null,
-      tokens ? h("span", { title: usage.map((/** @type {any} */ each) => `${each.model}: ${each.inputTokens} in, ${each.outputTokens} out, ${each.calls} calls`).join("\n") }, `${compact(tokens)} tokens, ${calls} calls`) : null,
+      tokens ? h("span", { title: usage.map((/** @type {any} */ each) => `${each.model}: ${each.inputTokens} in, ${each.outputTokens} out, ${each.calls} calls`).join("\n") }, `${compact(tokens)} tokens, ${calls} ${calls === 1 ? "call" : "calls"}`) : null,
       session.cost ? h("span", {}, money(session.cost)) : null,
       watching > 1 ? h("span", {}, `${watching} watching`) : null,
       paused ? h("span", {}, "queue paused") : null);

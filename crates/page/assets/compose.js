@@ -215,7 +215,7 @@ export function queueList(session, queue, editable, changed) {
   return h("section", { class: "queue", "aria-labelledby": heading.id }, heading,
     h("ol", {}, queue.map((item, at) => {
       const text = h("span", { class: "queued" }, brief(visible(item.text), 200));
-      const row = h("li", {}, text, item.by ? h("span", { class: "hint" }, visible(item.by)) : null);
+      const row = h("li", {}, text, item.by && item.by !== "HTTP API" ? h("span", { class: "hint" }, visible(item.by)) : null);
       if (!editable) return row;
       const edit = () => {
         const id = freshId();

@@ -30,6 +30,15 @@ const STATEFUL = new Set([
   "session.permissions_changed", "baton.renamed", "assistant.usage", "session.snapshot_rewind", "baton.turn_opened",
 ]);
 
+/**
+ * Who did something, as the end of a note. All holders of the server's token have one name, which tells nobody anything.
+ *
+ * @param {string | undefined} name
+ */
+function byName(name) {
+  return name && name !== "HTTP API" ? ` by ${visible(name)}` : "";
+}
+
 export class Conversation {
   /**
    * @param {App} app
@@ -300,7 +309,7 @@ export class Conversation {
         }
         break;
       case "baton.request_closed":
-        if (data.by) this.tools.get(this.requests.get(data.requestId) ?? "")?.decided(`Answered by ${visible(data.by)}`);
+        if (data.by) this.tools.get(this.requests.get(data.requestId) ?? "")?.decided(`Answered${byName(data.by)}`);
         break;
       case "subagent.started":
         this.agentStarted(entry, place);
@@ -339,7 +348,7 @@ export class Conversation {
         this.note(entry, place, `Model call failed: ${visible(data.errorMessage ?? data.statusCode ?? "unknown")}${data.batonRetryInMs ? "; trying again" : ""}`, "warning");
         break;
       case "abort":
-        this.note(entry, place, data.batonBy ? `Cancelled by ${visible(data.batonBy)}` : "Cancelled");
+        this.note(entry, place, `Cancelled${byName(data.batonBy)}`);
         break;
       case "baton.turn_settled":
         this.dropStreams();
@@ -477,8 +486,7 @@ export class Conversation {
     if (!card) return;
     const kind = String(data.result?.kind ?? "");
     const approved = kind.startsWith("approved");
-    const by = data.batonBy ? ` by ${visible(data.batonBy)}` : kind.includes("rule") ? " by a rule" : "";
-    if (data.batonBy) card.decided(`${approved ? "Allowed" : "Denied"}${by}`);
+    if (data.batonBy) card.decided(`${approved ? "Allowed" : "Denied"}${byName(data.batonBy)}`);
     card.state(approved ? "running" : "failed");
   }
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::{Profile, Registered};
 use baton_core::ask::{Abort, SendPrompt, Suspend};
+use baton_core::{Profile, Registered};
 use baton_protocol::SessionId;
 use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
 use baton_protocol::params::{OnlySession, SendParams, SessionParams};
