@@ -212,7 +212,7 @@ async fn errors_of_the_agent_are_reported_with_details() {
     };
     let fixture = refuse("session/new", "{'code': -32000, 'message': 'Authentication required'}");
     let record = run_prompt(fixture.thread().as_mut(), "hi").await;
-    assert!(record.failure().contains("Authentication required Log in"), "{record:#?}");
+    assert!(record.failure().contains("Authentication required. Log in"), "{record:#?}");
     let fixture = refuse(
         "session/prompt",
         "{'code': -32603, 'message': 'Internal error', 'data': {'details': 'no luck'}}",
