@@ -80,7 +80,7 @@ impl Workspaces {
             sweeper: OnceLock::new(),
         });
         let witness: Arc<dyn Observer> = workspaces.clone();
-        runtime.lifecycle.add_witness(Arc::downgrade(&witness));
+        runtime.lifecycle.add_observer(Arc::downgrade(&witness));
         workspaces
     }
 

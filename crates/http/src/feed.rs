@@ -54,7 +54,7 @@ impl Feed {
     pub(crate) fn of(runtime: &Arc<Runtime>) -> Arc<Self> {
         let feed = Arc::new(Self { prices: runtime.options.prices.clone(), ..Self::default() });
         let observer: Arc<dyn Observer> = feed.clone();
-        runtime.lifecycle.add_witness(Arc::downgrade(&observer));
+        runtime.lifecycle.add_observer(Arc::downgrade(&observer));
         feed
     }
 

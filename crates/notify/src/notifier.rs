@@ -116,7 +116,7 @@ impl Notifier {
             backlog: Mutex::default(),
         });
         let observer: Arc<dyn Observer> = notifier.clone();
-        runtime.lifecycle.add_witness(Arc::downgrade(&observer));
+        runtime.lifecycle.add_observer(Arc::downgrade(&observer));
         let stopping = runtime.stopping.clone();
         let task = Task::new(notifier.clone()).run(receiver);
         runtime.tasks.spawn(stopping.clone().run_until_cancelled_owned(task));

@@ -61,13 +61,13 @@ pub trait Observer: Send + Sync {
     fn deleted(&self, session: &SessionId);
 }
 
-/// All listeners and witnesses.
+/// All listeners and observers.
 #[derive(Default)]
 pub struct Lifecycle {
     listeners: Mutex<BTreeMap<ClientId, Arc<dyn Listener>>>,
     /// Number of listeners.
     count: watch::Sender<usize>,
-    witnesses: RwLock<Vec<Weak<dyn Observer>>>,
+    observers: RwLock<Vec<Weak<dyn Observer>>>,
 }
 
 /// Change of a session.
@@ -104,35 +104,35 @@ impl Lifecycle {
         self.count.subscribe()
     }
 
-    /// Adds a witness, for as long as it exists.
-    pub fn add_witness(&self, witness: Weak<dyn Observer>) {
-        self.witnesses.write().unwrap_or_else(PoisonError::into_inner).push(witness);
+    /// Adds an observer, for as long as it exists.
+    pub fn add_observer(&self, observer: Weak<dyn Observer>) {
+        self.observers.write().unwrap_or_else(PoisonError::into_inner).push(observer);
     }
 
-    fn each_witness(&self, notify: impl Fn(&dyn Observer)) {
-        let witnesses = self.witnesses.read().unwrap_or_else(PoisonError::into_inner);
-        witnesses.iter().filter_map(Weak::upgrade).for_each(|witness| notify(&*witness));
+    fn each_observer(&self, notify: impl Fn(&dyn Observer)) {
+        let observers = self.observers.read().unwrap_or_else(PoisonError::into_inner);
+        observers.iter().filter_map(Weak::upgrade).for_each(|observer| notify(&*observer));
     }
 
-    /// Notifies witnesses of a session that another server created.
+    /// Notifies observers of a session that another server created.
     pub(crate) fn announce_found(&self, session: &Summary) {
-        self.each_witness(|witness| witness.found(session));
+        self.each_observer(|observer| observer.found(session));
     }
 
-    /// Notifies witnesses of a session that was opened with pending work. The server that held it may have died before its
+    /// Notifies observers of a session that was opened with pending work. The server that held it may have died before its
     /// own were, so that people would be notified late.
     pub(crate) fn announce_pending(&self, session: &Session, head: Seq) {
-        self.each_witness(|witness| witness.recorded(session, head));
+        self.each_observer(|observer| observer.recorded(session, head));
     }
 
-    /// Notifies witnesses of the state of a session of another server.
+    /// Notifies observers of the state of a session of another server.
     pub(crate) fn announce_state(&self, session: &Session, after: Seq) {
-        self.each_witness(|witness| witness.heard(session, after));
+        self.each_observer(|observer| observer.heard(session, after));
     }
 
-    /// Notifies witnesses that changes of sessions of other servers may have been missed.
+    /// Notifies observers that changes of sessions of other servers may have been missed.
     pub(crate) fn announce_gap(&self) {
-        self.each_witness(|witness| witness.missed());
+        self.each_observer(|observer| observer.missed());
     }
 
     /// Notifies all listeners of a change.
@@ -143,7 +143,7 @@ impl Lifecycle {
         metadata: Option<serde_json::Value>,
     ) {
         if change == LifecycleChange::Deleted {
-            self.each_witness(|witness| witness.deleted(session));
+            self.each_observer(|observer| observer.deleted(session));
         }
         let listeners = self.lock();
         if listeners.is_empty() {
@@ -159,14 +159,14 @@ impl Lifecycle {
 }
 
 impl Runtime {
-    /// Notifies witnesses that pending requests changed which are not recorded.
+    /// Notifies observers that pending requests changed which are not recorded.
     pub(crate) fn announce_asks(&self, session: &Session) {
-        self.lifecycle.each_witness(|witness| witness.asked(session));
+        self.lifecycle.each_observer(|observer| observer.asked(session));
     }
 
-    /// Notifies witnesses and listeners that a history has grown. `after` is its head before.
+    /// Notifies observers and listeners that a history has grown. `after` is its head before.
     pub(crate) fn announce_update(&self, session: &Session, after: Seq) {
-        self.lifecycle.each_witness(|witness| witness.recorded(session, after));
+        self.lifecycle.each_observer(|observer| observer.recorded(session, after));
         let created = session.durable.seq == 1;
         let change = if created { LifecycleChange::Created } else { LifecycleChange::Updated };
         self.lifecycle.announce(change, &session.id, Some(metadata(session)));

@@ -183,7 +183,7 @@ impl Runtime {
         let following = self.clone();
         self.tasks.spawn(async move { following.follow_changes().await });
         let newsroom: Arc<dyn Observer> = cluster.newsroom.clone();
-        self.lifecycle.add_witness(Arc::downgrade(&newsroom));
+        self.lifecycle.add_observer(Arc::downgrade(&newsroom));
         let watching = self.clone();
         self.tasks.spawn(async move { watching.watch_servers().await });
         if recovery == Recovery::Continue {
