@@ -199,6 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_survive_as_values() {
+        // Off by one in the last digit without the feature `float_roundtrip` of serde_json.
+        let number = "0.40035310908253163";
+        assert_eq!(serde_json::from_str::<serde_json::Value>(number).unwrap().to_string(), number);
+        proptest::proptest!(|(number: f64)| {
+            let text = serde_json::to_string(&number).unwrap();
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            proptest::prop_assert_eq!(value.to_string(), text);
+        });
+    }
+
+    #[test]
     fn white_space_is_dropped_outside_of_strings_only() {
         for (text, expected) in [
             (" [ ] ", "[]"),
