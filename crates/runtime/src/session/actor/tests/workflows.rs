@@ -6,19 +6,20 @@ use baton_protocol::workflow::{Definition, Limits, Vocabulary};
 use serde_json::{Value, json};
 
 use super::links::{CLIENT, link};
-use super::world::{World, joining, noted};
+use super::world::{Client, World, joining, noted};
 use crate::session::ask::UseWorkflows;
 use crate::session::remote::{FromOwner, Link, ToOwner};
 use crate::session::{Handle, JoinKind};
 use crate::workflows::{WorkflowAction, WorkflowError, WorkflowRequest};
 
-/// Attaches a client of another server, which declares the workflow `double`.
-async fn declare(world: &World, link: &mut Link) {
+/// Links another server, with a client that joins and declares the workflow `double`.
+async fn declaring(world: &World) -> Link {
+    let link = link(world).await;
     let mut params = world.params();
     params.workflows = Some(vec![Definition { name: "double".into(), ..Definition::default() }]);
     let joining = Box::new(joining(CLIENT, Profile::default(), params, JoinKind::Resume));
     link.to_owner.send(ToOwner::Join { id: 1, joining }).unwrap();
-    while !matches!(link.from_owner.recv().await.unwrap(), FromOwner::Joined { result: Ok(_), .. }) {}
+    link
 }
 
 async fn ask(handle: &Handle, action: WorkflowAction) -> Result<Value, WorkflowError> {
@@ -31,6 +32,25 @@ async fn start(handle: &Handle) -> String {
     let action =
         WorkflowAction::Start { name: "double".into(), args: json!([1, 2]), limits: Limits::default() };
     ask(handle, action).await.unwrap()["runId"].as_str().unwrap().to_owned()
+}
+
+/// A run that a client of another server executes.
+struct Running {
+    handle: Handle,
+    local: Client,
+    link: Link,
+    run: String,
+    /// Id and parameters of the call that executes it.
+    call: (u64, Value),
+}
+
+async fn running(world: &World) -> Running {
+    let (handle, local) = world.create().await;
+    let mut link = declaring(world).await;
+    while !matches!(link.from_owner.recv().await.unwrap(), FromOwner::Joined { result: Ok(_), .. }) {}
+    let run = start(&handle).await;
+    let call = called(&mut link, "workflow.execute").await;
+    Running { handle, local, link, run, call }
 }
 
 /// Waits for a call to the client of the other server.
@@ -49,11 +69,7 @@ async fn called(link: &mut Link, name: &str) -> (u64, Value) {
 #[tokio::test(start_paused = true)]
 async fn client_of_another_server_executes_what_any_client_starts() {
     let world = World::new();
-    let (handle, mut local) = world.create().await;
-    let mut link = link(&world).await;
-    declare(&world, &mut link).await;
-    let run = start(&handle).await;
-    let (id, params) = called(&mut link, "workflow.execute").await;
+    let Running { handle, mut local, link, run, call: (id, params) } = running(&world).await;
     assert_eq!(params["args"], json!([1, 2]));
 
     let token = params["executionToken"].as_str().unwrap().to_owned();
@@ -80,21 +96,13 @@ async fn client_of_another_server_executes_what_any_client_starts() {
 #[tokio::test(start_paused = true)]
 async fn run_is_halted_with_its_link_and_its_client_is_told_when_it_returns() {
     let world = World::new();
-    let (handle, mut local) = world.create().await;
-    let mut first = link(&world).await;
-    declare(&world, &mut first).await;
-    let run = start(&handle).await;
-    let (_, params) = called(&mut first, "workflow.execute").await;
-    drop(first);
+    let Running { handle, mut local, link, run, call: (_, params) } = running(&world).await;
+    drop(link);
     assert_eq!(local.next("workflow.run_settled").await["status"], "halted");
     let unknown = WorkflowAction::Start { name: "double".into(), args: json!([]), limits: Limits::default() };
     assert_eq!(ask(&handle, unknown).await.unwrap_err().code.as_deref(), Some("factory_not_found"));
 
-    let mut second = link(&world).await;
-    let mut declared = world.params();
-    declared.workflows = Some(vec![Definition { name: "double".into(), ..Definition::default() }]);
-    let joining = Box::new(joining(CLIENT, Profile::default(), declared, JoinKind::Resume));
-    second.to_owner.send(ToOwner::Join { id: 1, joining }).unwrap();
+    let mut second = declaring(&world).await;
     let (_, aborted) = called(&mut second, "workflow.abort").await;
     assert_eq!((&aborted["runId"], &aborted["executionToken"]), (&json!(run), &params["executionToken"]));
     // It can be resumed, with its journal.
@@ -105,11 +113,7 @@ async fn run_is_halted_with_its_link_and_its_client_is_told_when_it_returns() {
 #[tokio::test(start_paused = true)]
 async fn run_ends_with_the_client_that_executes_it() {
     let world = World::new();
-    let (handle, mut local) = world.create().await;
-    let mut link = link(&world).await;
-    declare(&world, &mut link).await;
-    let run = start(&handle).await;
-    called(&mut link, "workflow.execute").await;
+    let Running { handle, mut local, link, run, .. } = running(&world).await;
     link.to_owner.send(ToOwner::Leave { client: CLIENT }).unwrap();
     assert_eq!(local.next("workflow.run_settled").await["runId"], json!(run));
     assert_eq!(ask(&handle, WorkflowAction::Get { run }).await.unwrap()["status"], "halted");
@@ -118,11 +122,7 @@ async fn run_ends_with_the_client_that_executes_it() {
 #[tokio::test(start_paused = true)]
 async fn run_is_interrupted_when_the_session_is_opened_again() {
     let world = World::new();
-    let (handle, mut local) = world.create().await;
-    let mut link = link(&world).await;
-    declare(&world, &mut link).await;
-    let run = start(&handle).await;
-    called(&mut link, "workflow.execute").await;
+    let Running { handle, mut local, link: _link, run, .. } = running(&world).await;
     world.take_over().await;
     noted(&handle, "not ours any more").await.unwrap_err();
     local.closed().await;
