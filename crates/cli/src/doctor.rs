@@ -92,7 +92,10 @@ fn home(path: &Path) -> Finding {
             what,
             state: State::Bad,
             detail: format!("cannot write to {}: {error}", path.display()),
-            advice: Some("make it writable, or choose another with --home or BATON_HOME".into()),
+            advice: Some(match error.kind() {
+                std::io::ErrorKind::StorageFull => "free some space".into(),
+                _ => "make it writable, or choose another with --home or BATON_HOME".into(),
+            }),
         },
     }
 }

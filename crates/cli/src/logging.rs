@@ -16,6 +16,9 @@ use tracing_subscriber::{Layer, Registry};
 use crate::config::Config;
 use crate::terminal;
 
+/// Names of levels, from few entries to many, and none.
+pub(crate) const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "none"];
+
 /// Format of log entries: as text for people, or as one JSON object a line for programs that collect logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {

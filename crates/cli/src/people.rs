@@ -61,11 +61,12 @@ fn list(directory: &PeopleDirectory, json: bool) -> anyhow::Result<()> {
     } else if people.is_empty() {
         terminal::note("no people yet; add one with `baton people add NAME --role ROLE`");
     } else {
-        terminal::line(&format!("{:<20} {:<9}", "NAME", "ROLE"));
-        for person in people {
-            let expires = person.expires.map(|time| format!("expires {time}")).unwrap_or_default();
-            terminal::line_with_aside(&format!("{:<20} {:<9}", person.name, person.role), &expires);
-        }
+        let rows = people.iter().map(|person| {
+            let expires = person.expires.map(|time| time.to_string()).unwrap_or_default();
+            vec![person.name.to_string(), person.role.to_string(), expires]
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        terminal::table(&["NAME", "ROLE", "EXPIRES"], &rows);
     }
     Ok(())
 }

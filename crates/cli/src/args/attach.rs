@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::values::api_address;
+
 pub(super) const NOTES: &str = "\
 Examples:
   baton attach                              the session that changed last
@@ -36,7 +38,7 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) history: u64,
     /// Connect to the server's HTTP API at this address [default: the server of this home]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = api_address)]
     pub(crate) url: Option<String>,
     /// Connect to the server's HTTP API on this socket file
     #[arg(long, value_name = "FILE", conflicts_with = "url")]

@@ -11,6 +11,7 @@ mod run;
 mod serve;
 mod sessions;
 mod usage;
+mod values;
 
 use std::path::PathBuf;
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ModelArgs;
+use super::values::listen_address;
 
 const NOTES: &str = "\
 Examples:
@@ -32,7 +33,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
     /// Listen for HTTP clients on this address; port 0 picks a free port
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
     pub(crate) http: Option<SocketAddr>,
     /// Listen for HTTP clients on a socket file; only its owner can open it, so it needs no token
     #[arg(long, value_name = "FILE")]
@@ -69,7 +70,7 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Default, Args)]
 pub(crate) struct PeerArgs {
     /// Listen for other servers of the database on this address, which they must reach [default: a free port of 127.0.0.1]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
     pub(crate) peer: Option<SocketAddr>,
     /// Read the secret that all servers of the database share from this file [env: BATON_PEER_SECRET; default: a file of this
     /// user]

@@ -1,11 +1,11 @@
 //! Tables: aligned columns under a bold header.
 
-use super::inline;
 use super::{BOLD, DIM, RESET, styled};
-use crate::columns::width;
+use super::{inline, wrap};
+use crate::columns::styled_width;
 
 /// Renders the rows of a table, each with its line break. Rows without a header, or too wide for the terminal, are shown as
-/// they are written.
+/// they are written, broken between words.
 pub(super) fn render(rows: &[String], terminal: usize) -> String {
     let is_table = rows.get(1).is_some_and(|row| is_delimiter(row));
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
@@ -13,7 +13,8 @@ pub(super) fn render(rows: &[String], terminal: usize) -> String {
     let widths: Vec<usize> = (0..columns).map(|column| column_width(&cells, column)).collect();
     let total = widths.iter().sum::<usize>() + 3 * columns.saturating_sub(1);
     if !is_table || total > terminal {
-        return rows.iter().map(|row| format!("{}\n", inline::whole(row, ""))).collect();
+        let row = |row: &String| wrap::whole(&inline::whole(row, ""), terminal, "  ") + "\n";
+        return rows.iter().map(row).collect();
     }
     let mut out = String::new();
     for (at, row) in cells.iter().enumerate() {
@@ -45,14 +46,7 @@ fn column_width(cells: &[Vec<String>], column: usize) -> usize {
 
 /// The width of a cell without the marks of its spans.
 fn plain_width(cell: &str) -> usize {
-    let styled = inline::whole(cell, "");
-    let (mut plain, mut rest) = (String::new(), styled.as_str());
-    while let Some((before, style)) = rest.split_once('\x1b') {
-        plain.push_str(before);
-        rest = style.split_once('m').map_or("", |(_, after)| after);
-    }
-    plain.push_str(rest);
-    width(&plain)
+    styled_width(&inline::whole(cell, ""))
 }
 
 fn cells(row: &str) -> Vec<String> {
@@ -101,7 +95,7 @@ mod tests {
     #[test]
     fn wide_or_headless_rows_stay_as_written() {
         assert_eq!(render(&rows(&["| a | b |"]), 80), "| a | b |\n");
-        let wide = rows(&["| aaaaaaaaaa | b |", "|---|---|"]);
-        assert_eq!(render(&wide, 10), "| aaaaaaaaaa | b |\n|---|---|\n");
+        let wide = rows(&["| aaaaaaaaaa | bbbb |", "|---|---|"]);
+        assert_eq!(render(&wide, 16), "| aaaaaaaaaa |\n  bbbb |\n|---|---|\n");
     }
 }
