@@ -127,7 +127,11 @@ impl Screen {
     fn show_failure(&mut self, failure: &ModelCallFailure) {
         let Some(pause) = failure.retry_in_ms else { return };
         let why = failure.error_message.as_deref().unwrap_or("the model call failed");
-        self.note(&format!("! {why} Retrying in {:.1} s.", pause as f64 / 1000.0));
+        match pause {
+            // Some engines do not tell the pause.
+            0 => self.note(&format!("! {why} Retrying.")),
+            pause => self.note(&format!("! {why} Retrying in {:.1} s.", pause as f64 / 1000.0)),
+        }
     }
 
     fn show_output(&mut self, call: &ToolCallId, text: &str) {
