@@ -14,8 +14,8 @@ use toml::Value;
 
 use super::endpoint::without_credentials;
 use super::{Config, Environment, Sourced, describe, load};
-use crate::args::{Cli, ConfigArgs, ModelArgs};
 use crate::terminal;
+use baton_args::{Cli, ConfigArgs, ModelArgs};
 
 /// Tables whose values may be secrets: only their keys are shown.
 const SECRET_TABLES: [&str; 2] = ["env", "headers"];

@@ -8,10 +8,10 @@ use baton_protocol::event::{Body, Outcome, TurnSettled};
 use serde_json::json;
 
 use super::place::{Arrived, Leaving, SessionHost};
-use crate::args::RunArgs;
 use crate::client::{Detail, PendingRequest, Screen, exit_code, id_for_people, is_about_requests};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
+use baton_args::RunArgs;
 
 /// Exit codes of answers that are not what they should be. Documented in the help of `baton run`.
 const TRUNCATED: u8 = 3;
