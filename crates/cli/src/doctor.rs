@@ -181,7 +181,10 @@ async fn model(config: &Config, environment: &Environment) -> Finding {
         Ok(models) => Finding {
             what,
             state: State::Good,
-            detail: format!("{detail}: {} models", models.len()),
+            detail: match models.len() {
+                1 => format!("{detail}: 1 model"),
+                count => format!("{detail}: {count} models"),
+            },
             advice: None,
         },
         Err(error) => Finding { what, state: State::Bad, detail, advice: Some(error.to_string()) },

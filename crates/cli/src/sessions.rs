@@ -120,11 +120,7 @@ fn show_event(event: &Event) {
             answer.print(&message.content);
             answer.end_line();
         }
-        Body::ToolStart(start) => {
-            let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
-            let short = show::shortened(arguments, 120);
-            terminal::dim_line(&format!("  ▸ {} {short}", start.tool_name));
-        }
+        Body::ToolStart(start) => terminal::dim_line(&format!("  ▸ {}", show::call(start))),
         Body::SessionError(error) => {
             terminal::line("");
             terminal::paragraph("! ", &error.message);

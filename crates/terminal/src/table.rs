@@ -17,6 +17,14 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) {
     table_with_notes(header, rows, &[]);
 }
 
+/// Prints rows under a header, of which no cell is cut.
+pub fn whole_table(header: &[&str], rows: &[Vec<String>]) {
+    // Only the last cell of a row is cut: an empty one.
+    let header: Vec<&str> = header.iter().copied().chain([""]).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| [row.as_slice(), &[String::new()]].concat()).collect();
+    table(&header, &rows);
+}
+
 /// Prints rows under a header, each with a note below it, which is not cut.
 pub fn table_with_notes(header: &[&str], rows: &[Vec<String>], notes: &[String]) {
     let out = std::io::stdout();

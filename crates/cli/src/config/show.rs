@@ -41,7 +41,8 @@ impl TableRows<'_> {
 pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
     let config = load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
     let note = if config.file_found { "" } else { " (not found)" };
-    let heading = format!("# {}{note}", config.file.display());
+    let file = config.file.display().to_string();
+    let heading = format!("# {file}{note}");
     let rows = rows(config);
     if args.json {
         let values: serde_json::Map<_, _> = rows
@@ -51,8 +52,13 @@ pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
         terminal::json(&serde_json::to_string_pretty(&values)?);
     } else {
         terminal::line(&heading);
-        let rows: Vec<_> = rows.into_iter().map(|(key, value, source)| vec![key, value, source]).collect();
-        terminal::table(&["SETTING", "VALUE", "SOURCE"], &rows);
+        // The heading names the file.
+        let source_of = |source: String| if source == file { "file".to_owned() } else { source };
+        let row = |(key, value, source)| vec![key, value, source_of(source)];
+        terminal::whole_table(
+            &["SETTING", "VALUE", "SOURCE"],
+            &rows.into_iter().map(row).collect::<Vec<_>>(),
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

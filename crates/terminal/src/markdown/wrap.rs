@@ -13,6 +13,8 @@ use crate::columns::{char_width, styled_width};
 pub(super) struct Wrap {
     /// Columns of the terminal.
     width: usize,
+    /// Whether the text arrives in parts, and words are shown before they end.
+    is_streamed: bool,
     /// Columns of the current row that are in use.
     used: usize,
     /// What further rows begin with.
@@ -36,6 +38,7 @@ impl Wrap {
     pub(super) fn new(width: usize) -> Self {
         Self {
             width,
+            is_streamed: true,
             used: 0,
             further: String::new(),
             gap: String::new(),
@@ -103,7 +106,7 @@ impl Wrap {
         self.word.push(c);
         self.word_width += char_width(c);
         self.last = Some(c);
-        let begins_early = self.used + self.gap.len() <= self.width / 2;
+        let begins_early = self.is_streamed && self.used + self.gap.len() <= self.width / 2;
         if self.is_rest || begins_early || self.word_width > self.room() {
             self.is_rest = true;
             self.show_word(out);
@@ -143,9 +146,9 @@ impl Wrap {
     }
 }
 
-/// Breaks a rendered line for a terminal of this width.
+/// Breaks a rendered line that is complete for a terminal of this width.
 pub(super) fn whole(line: &str, width: usize, further: &str) -> String {
-    let (mut wrap, mut out) = (Wrap::new(width), String::new());
+    let (mut wrap, mut out) = (Wrap { is_streamed: false, ..Wrap::new(width) }, String::new());
     wrap.begin("", further, &mut out);
     wrap.push(line, &mut out);
     wrap.end(&mut out);
