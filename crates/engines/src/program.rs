@@ -153,7 +153,7 @@ pub(crate) const PROGRAMS: [ProgramInfo; 6] = [
         name: "qwen",
         command: "qwen",
         install: "Install it with `npm install -g @qwen-code/qwen-code`.",
-        login: "Log in by running `qwen` once, or set OPENAI_API_KEY.",
+        login: "Log in by running `qwen` once, or set OPENAI_API_KEY and the engine's `args` to `--auth-type openai`.",
         keys: &["OPENAI_API_KEY"],
         oldest: [0, 10, 0],
         reserved_args: &[

@@ -157,7 +157,8 @@ impl Messages {
 fn retry(line: &Value) -> Report {
     let retry = Retry {
         program: "claude",
-        reason: text(line, "/error").unwrap_or("no reason given"),
+        // Without a connection, the reason is just that.
+        reason: text(line, "/error").filter(|error| *error != "unknown").unwrap_or("the model call failed"),
         status: number(line, "/error_status"),
         attempt: number(line, "/attempt").zip(number(line, "/max_retries")),
         pause: Duration::from_millis(line["retry_delay_ms"].as_f64().unwrap_or_default() as u64),

@@ -144,10 +144,16 @@ async fn retries_of_claude_are_reported() {
         Mode::Exec,
         "say(type='system', subtype='init', session_id='s')\n\
          say(type='system', subtype='api_retry', attempt=1, max_retries=10, retry_delay_ms=562.7, error_status=529, \
-         error='overloaded')\nsay(type='result', subtype='success', result='ok')",
+         error='overloaded')\n\
+         say(type='system', subtype='api_retry', attempt=2, max_retries=10, retry_delay_ms=1000, error_status=None, \
+         error='unknown')\nsay(type='result', subtype='success', result='ok')",
     );
     let record = run_prompt(fixture.thread().as_mut(), "hi").await.completed();
-    assert_eq!(record.retries(), [("claude: overloaded (1 of 10).", Some(529), Some(562))]);
+    let overloaded = ("claude: overloaded (1 of 10).", Some(529), Some(562));
+    assert_eq!(
+        record.retries(),
+        [overloaded, ("claude: the model call failed (2 of 10).", None, Some(1000))]
+    );
 }
 
 #[tokio::test]
