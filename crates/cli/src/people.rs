@@ -4,13 +4,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use baton_args::{Cli, LinkArgs, PeopleCommand};
 use baton_people::{NewSecret, People, PeopleDirectory, PeopleError};
 use serde_json::json;
 
 use crate::config::Config;
 use crate::discovery::{ProcessRole, RunningServer};
 use crate::{changes, operate, setup, share, terminal};
-use baton_args::{Cli, LinkArgs, PeopleCommand};
 
 pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitCode> {
     let config = operate::load(cli)?;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use baton_args::{Cli, LogFormat, ServeArgs};
 use baton_crush::{HttpShare, WorkspaceOptions};
 use baton_http::{HttpDoor, HttpListener, HttpOptions, TlsIdentity, WebApp};
 use baton_notify::{Courier, Notifier};
@@ -23,8 +24,6 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::{cluster, file_limit, logging, notify, setup, share, terminal};
-use baton_args::LogFormat;
-use baton_args::{Cli, ServeArgs};
 
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();

@@ -8,6 +8,7 @@ mod service;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use baton_args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
 use baton_ops::backup::{BackupOptions, BackupStep, Pace};
 use baton_ops::restore::{RestoreOptions, RestoreReport};
 use baton_runtime::owner;
@@ -16,7 +17,6 @@ use serde_json::json;
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::{logging, setup, terminal};
-use baton_args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
 
 pub(crate) use self::audit::audit;
 pub(crate) use self::copy::store;

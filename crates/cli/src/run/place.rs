@@ -2,6 +2,7 @@
 //! this process. The rest of the command cannot tell the two apart.
 
 use anyhow::Context;
+use baton_args::RunArgs;
 use baton_protocol::Event;
 use baton_protocol::provider::{ProviderConfig, ProviderKind};
 use baton_runtime::{Options, ServerEndpoint};
@@ -12,7 +13,6 @@ use super::remote::Remote;
 use crate::client::{PendingRequest, RequestFailure, ServerLocator};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{ProcessRole, RunningServer};
-use baton_args::RunArgs;
 
 /// Variables that concern one process: with them, the session lives in this one.
 const OWN_PROCESS: [&str; 3] = [crate::record::RECORD, "BATON_REPLAY", "BATON_CRASH_AT"];
