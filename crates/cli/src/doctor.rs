@@ -13,10 +13,10 @@ use baton_runtime::skills::overview;
 use baton_runtime::{Runtime, ServerEndpoint};
 use serde::Serialize;
 
-use crate::args::{Cli, DoctorArgs, ModelArgs};
 use crate::config::{self, Config, Environment};
 use crate::setup::SessionStore;
 use crate::{mcp, setup, terminal};
+use baton_args::{Cli, DoctorArgs, ModelArgs};
 
 /// The result of one check.
 #[derive(Debug, Serialize)]

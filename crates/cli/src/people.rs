@@ -7,10 +7,10 @@ use std::time::Duration;
 use baton_people::{NewSecret, People, PeopleDirectory, PeopleError};
 use serde_json::json;
 
-use crate::args::{Cli, LinkArgs, PeopleCommand};
 use crate::config::Config;
 use crate::discovery::{ProcessRole, RunningServer};
 use crate::{changes, operate, setup, share, terminal};
+use baton_args::{Cli, LinkArgs, PeopleCommand};
 
 pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitCode> {
     let config = operate::load(cli)?;

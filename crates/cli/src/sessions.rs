@@ -21,9 +21,9 @@ use baton_store::{Seq, Span, Store};
 use serde_json::json;
 
 pub(crate) use self::local_time::LocalTime;
-use crate::args::{Cli, ModelArgs, SessionsCommand};
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, show, terminal};
+use baton_args::{Cli, ModelArgs, SessionsCommand};
 
 pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();

@@ -14,11 +14,11 @@ use baton_store::sqlite::{Migration, SqliteStore};
 use baton_store::{Store, StoreError};
 use tokio::time::timeout;
 
-use crate::args::{Cli, ModelArgs};
 use crate::config::{self, Config, Environment, StoreChoice};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
 use crate::{landing, logging};
+use baton_args::{Cli, ModelArgs};
 
 /// Size limit of a client's message, which includes attachments.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -314,7 +314,7 @@ mod tests {
     use baton_runtime::Join;
 
     use super::*;
-    use crate::args::Global;
+    use baton_args::Global;
 
     #[test]
     fn home_that_cannot_be_read_is_not_taken_for_an_empty_one() {

@@ -60,6 +60,12 @@ impl AnswerPrinter {
         }
     }
 
+    /// Whether the last printed line has not ended.
+    #[must_use]
+    pub fn line_is_open(&self) -> bool {
+        self.line_is_open
+    }
+
     fn show(&mut self, text: &str) {
         if !text.is_empty() {
             self.line_is_open = !text.ends_with('\n');

@@ -10,10 +10,10 @@ use anyhow::Context;
 use serde_json::json;
 
 use self::session::AttachedSession;
-use crate::args::{AttachArgs, Cli, ModelArgs};
 use crate::client::{Client, NotFound, ServerLocator, SessionView, id_for_people};
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, terminal};
+use baton_args::{AttachArgs, Cli, ModelArgs};
 
 pub(crate) fn attach(cli: &Cli, args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();

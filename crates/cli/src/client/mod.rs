@@ -1,6 +1,7 @@
 //! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`requests`] are its
-//! questions to the user, [`screen`] shows events.
+//! questions to the user, [`screen`] shows events, [`activity`] what happens between them.
 
+mod activity;
 mod http;
 mod locate;
 mod requests;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 
 use crate::terminal;
 
+pub(crate) use self::activity::Activity;
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
 pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};

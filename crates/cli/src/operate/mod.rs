@@ -13,10 +13,10 @@ use baton_ops::restore::{RestoreOptions, RestoreReport};
 use baton_runtime::owner;
 use serde_json::json;
 
-use crate::args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::{logging, setup, terminal};
+use baton_args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
 
 pub(crate) use self::audit::audit;
 pub(crate) use self::copy::store;

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::embedded::Embedded;
 use super::remote::Remote;
-use crate::args::RunArgs;
 use crate::client::{PendingRequest, RequestFailure, ServerLocator};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{ProcessRole, RunningServer};
+use baton_args::RunArgs;
 
 /// Variables that concern one process: with them, the session lives in this one.
 const OWN_PROCESS: [&str; 3] = [crate::record::RECORD, "BATON_REPLAY", "BATON_CRASH_AT"];

@@ -9,13 +9,13 @@ use baton_runtime::Options;
 use serde_json::{Value, json};
 
 use super::place::{Arrived, EndpointChoice, Leaving, current_directory, describe, model_of};
-use crate::args::RunArgs;
 use crate::client::{
     AcceptedPrompt, Client, EventStream, PendingList, PendingRequest, RequestFailure, ServerLocator,
     SessionView,
 };
 use crate::config::{self, Config};
 use crate::discovery::RunningServer;
+use baton_args::RunArgs;
 
 /// Delays between attempts to reconnect, half a minute in all: enough to restart a server by hand.
 const RECONNECT_DELAYS: [Duration; 9] = [

@@ -1,5 +1,7 @@
 //! Answers, tool output, retries, and how a run ends.
 
+use std::time::Duration;
+
 use tokio::net::TcpListener;
 
 use super::{on_terminal, sessions};
@@ -52,6 +54,17 @@ async fn retry_is_shown_when_it_happens() {
     terminal.until("Retrying in ").await;
     terminal.until("\r\nsecond try\r\n").await;
     assert!(terminal.running.ended().await.success());
+}
+
+#[tokio::test]
+async fn silence_is_explained_on_a_terminal() {
+    let (program, model) = scripted().await;
+    let mut terminal = on_terminal(&program, &["[[hold:gate]][[text:late]]"]);
+    terminal.until_within("… waiting for the model · ", Duration::from_secs(60)).await;
+    model.release("gate");
+    terminal.until("\r\nlate\r\n").await;
+    assert!(terminal.running.ended().await.success());
+    assert!(!terminal.screen().contains("waiting for"), "it is erased: {}", terminal.screen());
 }
 
 #[tokio::test]
