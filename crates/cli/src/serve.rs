@@ -241,7 +241,8 @@ impl Listeners {
             }
             bound => bound,
         };
-        let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
+        let listener =
+            listener.with_context(|| format!("cannot listen on {address}; is another server running?"))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr()?);
         self.page = Some(share::base(scheme, listener.local_addr()?, name));

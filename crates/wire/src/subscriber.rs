@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use baton_protocol::SessionId;
-use baton_store::{Record, Seq, Span};
+use baton_store::{Record, Seq, Span, StoreError};
 use bytes::Bytes;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -147,7 +147,14 @@ impl<R: Recipient> Subscriber<R> {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%session, %error, "replay failed; closing client connection");
+                    match error {
+                        StoreError::NotFound(_) => {
+                            tracing::debug!(%session, "session was deleted; closing client connection");
+                        }
+                        error => {
+                            tracing::warn!(%session, %error, "replay failed; closing client connection");
+                        }
+                    }
                     outbox.close();
                     return Err(Closed);
                 }

@@ -227,3 +227,12 @@ async fn service_is_installed_through_systemd_or_says_what_to_do() {
     assert!(left.stdout.contains("systemctl --user enable --now baton.service"), "{left:?}");
     assert!(left.stderr.contains("baton serve"), "{left:?}");
 }
+
+#[tokio::test]
+async fn address_that_is_in_use_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ran = baton().run(&["serve", "--http", &address]).await;
+    assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("cannot listen on {address}; is another")), "{}", ran.stderr);
+}

@@ -67,6 +67,7 @@ pub fn restore(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RestoreReport, OpsError> {
     let home = options.home;
+    std::fs::metadata(options.file).map_err(OpsError::file("read", options.file))?;
     finish(home)?;
     check_home(options)?;
     baton_private::create_dir_all(home).map_err(OpsError::file("create", home))?;

@@ -149,6 +149,8 @@ async fn home_with_sessions_is_replaced_only_by_force_and_kept_aside() {
     home.back_up(&home.path("b.tar"), false);
     let before = other.names();
     assert!(matches!(other.restore(&home.path("b.tar"), false), Err(OpsError::NotEmpty(_))));
+    let missing = other.restore(&home.path("missing.tar"), false);
+    assert!(matches!(missing, Err(OpsError::File { .. })), "the file is checked first: {missing:?}");
     assert_eq!(other.names(), before);
     let restored = other.restore(&home.path("b.tar"), true).unwrap();
     let aside = restored.moved_aside.unwrap();

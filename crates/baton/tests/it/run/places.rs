@@ -67,7 +67,8 @@ async fn server_and_command_behave_alike() {
         terminal.press("\u{3}").unwrap();
         assert_eq!(terminal.running.ended().await.code(), Some(130));
     }
-    drop(server);
+    let log = server.stderr();
+    assert!(!log.contains("replay failed"), "deleting a session is no failure: {log}");
 }
 
 #[tokio::test]
