@@ -40,6 +40,7 @@ impl AnswerPrinter {
         let shown = self.escape.next(text);
         match &mut self.markdown {
             Some(markdown) => {
+                markdown.resize(width_of(std::io::stdout()).unwrap_or(DEFAULT_WIDTH));
                 let shown = markdown.push(&shown);
                 self.show(&shown);
             }

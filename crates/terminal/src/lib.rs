@@ -26,7 +26,7 @@ pub use self::input::{Keyboard, Typed, ask, piped_input};
 pub use self::log::{LogLines, LogWriter};
 pub use self::question::Question;
 pub use self::status::StatusLine;
-pub use self::table::{table, table_with_notes};
+pub use self::table::{table, table_with_notes, whole_table};
 
 /// Prints a line to standard output and flushes it, because a program may wait for it.
 pub fn line(text: &str) {

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::terminal;
+
 pub(crate) use self::activity::Activity;
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
@@ -84,6 +86,20 @@ pub(crate) enum NotFound {
     AnySession,
 }
 
+/// Returns a session's id for a note to people: on a terminal, the beginning of a generated id, with which all commands find
+/// the session, so that the note fits on a line.
+pub(crate) fn id_for_people(id: &str) -> &str {
+    shortened_id(id, terminal::errors_are_on_a_terminal())
+}
+
+fn shortened_id(id: &str, is_on_terminal: bool) -> &str {
+    const GENERATED: usize = 36;
+    match id.split_once('-') {
+        Some((first, _)) if is_on_terminal && id.len() == GENERATED && first.len() == 8 => first,
+        _ => id,
+    }
+}
+
 /// The exit code of a prompt with this outcome.
 pub(crate) fn exit_code(outcome: baton_protocol::event::Outcome) -> u8 {
     use baton_protocol::event::Outcome;
@@ -91,5 +107,18 @@ pub(crate) fn exit_code(outcome: baton_protocol::event::Outcome) -> u8 {
         Outcome::Completed => 0,
         Outcome::Failed => 1,
         Outcome::Cancelled | Outcome::Interrupted => 130,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_ids_are_short_on_a_terminal() {
+        let generated = "69a4ea27-b95e-4776-afdb-9a8f4528ded1";
+        assert_eq!(shortened_id(generated, true), "69a4ea27");
+        assert_eq!(shortened_id(generated, false), generated, "scripts get the whole id");
+        assert_eq!(shortened_id("my-long-name", true), "my-long-name");
     }
 }

@@ -14,8 +14,8 @@ use toml::Value;
 
 use super::endpoint::without_credentials;
 use super::{Config, Environment, Sourced, describe, load};
-use crate::args::{Cli, ConfigArgs, ModelArgs};
 use crate::terminal;
+use baton_args::{Cli, ConfigArgs, ModelArgs};
 
 /// Tables whose values may be secrets: only their keys are shown.
 const SECRET_TABLES: [&str; 2] = ["env", "headers"];
@@ -52,16 +52,15 @@ pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
         terminal::json(&serde_json::to_string_pretty(&values)?);
     } else {
         terminal::line(&heading);
-        terminal::table(&["SETTING", "SOURCE", "VALUE"], &cells(rows, &file));
+        terminal::whole_table(&["SETTING", "VALUE", "SOURCE"], &cells(rows, &file));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the cells of the table. Values are last, because the last cell is cut on a narrow terminal; the heading has named the
-/// file.
+/// Returns the cells of the table. The heading has named the file.
 fn cells(rows: Rows, file: &str) -> Vec<Vec<String>> {
     let short = |source: String| if source == file { "file".to_owned() } else { source };
-    rows.into_iter().map(|(key, value, source)| vec![key, short(source), value]).collect()
+    rows.into_iter().map(|(key, value, source)| vec![key, value, short(source)]).collect()
 }
 
 /// Returns all rows: those of known settings first.
@@ -313,6 +312,6 @@ mod tests {
     fn table_names_the_file_in_its_heading_only() {
         let row = |value: &str, source: &str| ("home".to_owned(), value.to_owned(), source.to_owned());
         let shown = cells(vec![row("/h", "/c.toml"), row("/h", "default")], "/c.toml");
-        assert_eq!(shown, [["home", "file", "/h"], ["home", "default", "/h"]]);
+        assert_eq!(shown, [["home", "/h", "file"], ["home", "/h", "default"]]);
     }
 }

@@ -9,10 +9,10 @@ use baton_protocol::event::{Body, Outcome, TurnSettled};
 use serde_json::json;
 
 use super::place::{Arrived, Leaving, SessionHost};
-use crate::args::RunArgs;
-use crate::client::{Activity, Detail, PendingRequest, Screen, exit_code, is_about_requests};
+use crate::client::{Activity, Detail, PendingRequest, Screen, exit_code, id_for_people, is_about_requests};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
+use baton_args::RunArgs;
 
 /// Exit codes of answers that are not what they should be. Documented in the help of `baton run`.
 const TRUNCATED: u8 = 3;
@@ -74,7 +74,8 @@ impl<'a> Conversation<'a> {
 
     /// Sends the prompt, and follows it to its outcome.
     pub(super) async fn run(mut self, text: String) -> anyhow::Result<ExitCode> {
-        self.screen.note(&format!("session {} · {}", self.place.id(), self.place.describe()));
+        let id = id_for_people(self.place.id());
+        self.screen.note(&format!("session {id} · {}", self.place.describe()));
         let settled = self.converse(&text).await;
         self.screen.end_line();
         let is_failed_start = match &settled {

@@ -113,6 +113,18 @@ async fn exit_codes_are_in_the_help() {
 }
 
 #[tokio::test]
+async fn demo_model_does_not_answer_in_the_name_of_another() {
+    let program = baton();
+    let ran = program.run(&["run", "--model", "other", "hello"]).await;
+    assert_eq!((ran.code(), ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no provider is configured for the model \"other\""), "{}", ran.stderr);
+    let server = program.serve_http(&[]).await;
+    let ran = program.run(&["run", "--model", "other", "hello"]).await;
+    assert_eq!((ran.code(), ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    drop(server);
+}
+
+#[tokio::test]
 async fn header_names_the_engine_that_answers() {
     let (program, model) = scripted().await;
     let ran = program.run(&["run", "[[text:hello]]"]).await;
