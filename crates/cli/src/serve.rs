@@ -19,6 +19,7 @@ use baton_notify::{Courier, Notifier};
 use baton_people::People;
 use baton_rpc::{RpcDoor, RpcOptions};
 use baton_runtime::Runtime;
+use baton_runtime::cluster::Recovery;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::config::{self, Config, Environment};
@@ -80,6 +81,9 @@ fn serve_configured(
         }
         notify_ready(environment);
         server.index_texts();
+        if config.recovery.value == Recovery::Continue {
+            server.continue_unfinished();
+        }
         if let Some(keep) = config.keep {
             server.delete_old_sessions(keep);
         }
