@@ -202,6 +202,32 @@ async def stopped_server_finishes_its_turn(world: World) -> None:
 
 
 @scenario
+async def work_of_a_stopped_server_continues_without_clients(world: World) -> None:
+    config = world.path / "continue.toml"
+    config.write_text('[recovery]\nunattended = "continue"\n')
+    one, two = world.server("--config", str(config)), world.server("--config", str(config))
+    world.api(one, "sessions", {"id": "left"})
+    asking = call("bash", command=world.counting_command("left"), description="x")
+    prompts = [world.api(one, "sessions/left/prompts", {"text": text})["promptId"] for text in (asking, "[[text:queued]]")]
+
+    def pending(server) -> list[str]:
+        return [request["requestId"] for request in world.api(server, "requests")["requests"]]
+
+    await soon(lambda: len(pending(one)) == 1, "the request")
+    before = pending(one)
+    one.kill(signal.SIGTERM)
+    assert await asyncio.to_thread(one.process.wait, 20) == 0
+    # Nobody is attached, and nobody opens the session: the other server looks for what was left.
+    await soon(lambda: [server["sessions"] for server in world.listed()] == [1], "the takeover")
+    assert pending(two) == before
+    world.api(two, f"sessions/left/requests/{before[0]}", {"kind": "permission", "decision": "approve"})
+    for prompt in prompts:
+        outcome = await asyncio.to_thread(world.api, two, f"sessions/left/prompts/{prompt}?wait=30")
+        assert outcome["state"] == "completed", outcome
+    assert world.run_count("left") == 1
+
+
+@scenario
 async def server_drains_when_an_operator_asks(world: World) -> None:
     one, two = world.server(), world.server()
     await world.create(one, "asked")

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton_args::{Cli, ModelArgs, PeerArgs, ServersArgs};
 use baton_peer::{ClusterSecret, PeerDoor, PeerLinks};
 use baton_runtime::Runtime;
 use baton_runtime::cluster::Entry;
@@ -16,7 +17,6 @@ use tokio::net::TcpListener;
 
 use crate::config::{self, Config, Environment};
 use crate::{logging, operate, setup, terminal};
-use baton_args::{Cli, ModelArgs, PeerArgs, ServersArgs};
 
 /// Name of the file with the secret, in the user's directory for state.
 const SECRET_FILE: &str = "peer-secret";

@@ -128,6 +128,34 @@ impl RunningServer {
     }
 }
 
+/// Refuses a home whose server runs as another user: that server is not asked, because its file could lead the token anywhere, and
+/// what this command wrote would not be readable there. Only root gets this far.
+pub(crate) fn check_user(home: &Path) -> anyhow::Result<()> {
+    let us = rustix::process::geteuid().as_raw();
+    let files = std::fs::read_dir(directory(home)).into_iter().flatten().flatten();
+    let mut owners = files.filter_map(|file| file.path().symlink_metadata().ok()).map(|file| file.uid());
+    match owners.find(|owner| *owner != us) {
+        Some(owner) => Err(other_user(home, owner)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a home that belongs to another user: new files in it would belong to this one.
+pub(crate) fn check_owner(home: &Path) -> anyhow::Result<()> {
+    let us = rustix::process::geteuid().as_raw();
+    match home.metadata() {
+        Ok(metadata) if metadata.uid() != us => Err(other_user(home, metadata.uid())),
+        _ => Ok(()),
+    }
+}
+
+fn other_user(home: &Path, owner: u32) -> anyhow::Error {
+    let home = home.display();
+    anyhow::anyhow!(
+        "{home} is the home of a server of the user with id {owner}; run this command as that user: `sudo -u '#{owner}' baton --home {home} …`"
+    )
+}
+
 fn directory(home: &Path) -> PathBuf {
     home.join("servers")
 }
@@ -187,6 +215,26 @@ mod tests {
         std::fs::rename(&published.0, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &published.0).unwrap();
         assert_eq!(found(), 0, "a link");
+    }
+
+    #[test]
+    fn home_with_a_server_of_another_user_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        check_user(home.path()).unwrap();
+        check_owner(&home.path().join("none")).unwrap();
+        let server = RunningServer::new(Some("http://127.0.0.1:1".into()), None, None);
+        let published = server.publish(home.path()).unwrap();
+        check_user(home.path()).unwrap();
+        check_owner(home.path()).unwrap();
+        if std::os::unix::fs::chown(&published.0, Some(12), None).is_err() {
+            // Only root can give a file to another user.
+            return;
+        }
+        let error = check_user(home.path()).unwrap_err().to_string();
+        assert!(error.contains("sudo -u '#12'"), "{error}");
+        check_owner(home.path()).unwrap();
+        std::os::unix::fs::chown(home.path(), Some(12), None).unwrap();
+        assert!(check_owner(home.path()).is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use baton_args::{Cli, DoctorArgs, ModelArgs};
 use baton_model::catalog;
 use baton_model::http::{HttpClient, Patience};
 use baton_postgres::PostgresStore;
@@ -16,7 +17,6 @@ use serde::Serialize;
 use crate::config::{self, Config, Environment};
 use crate::setup::SessionStore;
 use crate::{mcp, setup, terminal};
-use baton_args::{Cli, DoctorArgs, ModelArgs};
 
 /// The result of one check.
 #[derive(Debug, Serialize)]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::Cli;
 use baton_people::Role;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgGroup, Command, CommandFactory};
@@ -11,7 +12,6 @@ use clap_complete::Shell;
 
 use crate::logging;
 use crate::terminal;
-use baton_args::Cli;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {

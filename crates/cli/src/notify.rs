@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton_args::{Cli, NotifyCommand, NotifyTestArgs};
 use baton_notify::Courier;
 use baton_people::{Digest, People};
 use baton_store::Store;
@@ -11,7 +12,6 @@ use serde_json::json;
 
 use crate::config::{Config, Environment};
 use crate::{operate, setup, terminal};
-use baton_args::{Cli, NotifyCommand, NotifyTestArgs};
 
 pub(crate) fn notify(cli: &Cli, command: &NotifyCommand) -> anyhow::Result<ExitCode> {
     match command {

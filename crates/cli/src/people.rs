@@ -4,13 +4,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use baton_args::{Cli, LinkArgs, PeopleCommand};
 use baton_people::{NewSecret, People, PeopleDirectory, PeopleError};
 use serde_json::json;
 
 use crate::config::Config;
-use crate::discovery::{ProcessRole, RunningServer};
+use crate::discovery::{self, ProcessRole, RunningServer};
 use crate::{changes, operate, setup, share, terminal};
-use baton_args::{Cli, LinkArgs, PeopleCommand};
 
 pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitCode> {
     let config = operate::load(cli)?;
@@ -73,6 +73,7 @@ fn list(directory: &PeopleDirectory, json: bool) -> anyhow::Result<()> {
 
 pub(crate) fn link(cli: &Cli, args: &LinkArgs) -> anyhow::Result<ExitCode> {
     let config = operate::load(cli)?;
+    discovery::check_user(&config.home.value)?;
     let servers = RunningServer::all(&config.home.value).into_iter();
     let mut pages =
         servers.filter(|server| server.role == ProcessRole::Server).filter_map(|server| server.page);

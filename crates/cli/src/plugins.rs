@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton_args::{Cli, MarketplaceCommand, PluginsCommand};
 use baton_runtime::Runtime;
 use serde_json::{Value, json};
 
 use crate::{changes, setup, terminal};
-use baton_args::{Cli, MarketplaceCommand, PluginsCommand};
 
 /// Exit code for a plugin that is not installed.
 const NO_SUCH_PLUGIN: u8 = 3;

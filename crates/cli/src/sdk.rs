@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::{Cli, ModelArgs, PeerArgs};
 use baton_rpc::RpcDoor;
 use tokio::net::TcpListener;
 
 use crate::config::{self, Config, Environment};
 use crate::{cluster, file_limit, logging, setup, terminal};
-use baton_args::{Cli, ModelArgs, PeerArgs};
 
 /// Serves until the SDK closes standard input or sends a signal.
 pub(crate) fn serve(cli: &Cli) -> anyhow::Result<ExitCode> {

@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use baton_args::{Cli, LogFormat, ServeArgs};
 use baton_crush::{HttpShare, WorkspaceOptions};
 use baton_http::{HttpDoor, HttpListener, HttpOptions, TlsIdentity, WebApp};
 use baton_notify::{Courier, Notifier};
 use baton_people::People;
 use baton_rpc::{RpcDoor, RpcOptions};
 use baton_runtime::Runtime;
+use baton_runtime::cluster::Recovery;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::{cluster, file_limit, logging, notify, setup, share, terminal};
-use baton_args::LogFormat;
-use baton_args::{Cli, ServeArgs};
 
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -81,6 +81,9 @@ fn serve_configured(
         }
         notify_ready(environment);
         server.index_texts();
+        if config.recovery.value == Recovery::Continue {
+            server.continue_unfinished();
+        }
         if let Some(keep) = config.keep {
             server.delete_old_sessions(keep);
         }

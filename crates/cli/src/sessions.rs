@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton_args::{Cli, ModelArgs, SessionsCommand};
 use baton_protocol::params::SessionMetadata;
 use baton_protocol::{Body, Event, SessionId};
 use baton_runtime::{CrashPlan, CrashPoint, metadata_of, repairs, transfer};
@@ -23,7 +24,6 @@ use serde_json::json;
 pub(crate) use self::local_time::LocalTime;
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, show, terminal};
-use baton_args::{Cli, ModelArgs, SessionsCommand};
 
 pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();

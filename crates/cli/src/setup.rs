@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use baton_args::{Cli, ModelArgs};
 use baton_postgres::PostgresStore;
 use baton_rpc::RpcOptions;
 use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime, ServerEndpoint};
@@ -18,7 +19,6 @@ use crate::config::{self, Config, Environment, StoreChoice};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
 use crate::{landing, logging};
-use baton_args::{Cli, ModelArgs};
 
 /// Size limit of a client's message, which includes attachments.
 const MAX_MESSAGE: usize = 256 << 20;

@@ -31,6 +31,10 @@ pub struct Metadata {
     /// Whether a login at an MCP server is pending.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub logins: bool,
+    /// Whether a turn runs or the queue holds an item. Stays true when the server stops, when another one acquires the session,
+    /// and in a backup; the store's `busy` belongs to the holder of the moment.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
     /// Whether a client has brought a provider of its own. Its credentials are never stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub own_provider: bool,
@@ -74,6 +78,7 @@ impl Metadata {
             context: facts.context.clone(),
             usage: usage_of(session).map(|(model, tokens)| (model.clone(), *tokens)).collect(),
             logins: !session.durable.logins.is_empty(),
+            unfinished: session.is_busy(),
             ..Self::default()
         }
     }
@@ -96,6 +101,7 @@ impl Metadata {
             && self.context == facts.context
             && self.usage.iter().eq(usage_of(session))
             && self.logins != session.durable.logins.is_empty()
+            && self.unfinished == session.is_busy()
     }
 
     /// Encodes the metadata for the store.
@@ -114,6 +120,18 @@ fn model_of(session: &Session) -> Option<&str> {
 /// Returns the tokens that a session used, by model.
 pub fn usage_of(session: &Session) -> impl Iterator<Item = (&String, &TokenCounts)> {
     session.durable.totals.models.iter().map(|(model, (_, tokens))| (model, tokens))
+}
+
+/// Whether a turn of a session has not ended or its queue holds an item, as far as the store tells.
+#[must_use]
+pub fn is_unfinished(summary: &Summary) -> bool {
+    decode(&summary.meta).unfinished || summary.holder.as_ref().is_some_and(|holder| holder.busy)
+}
+
+/// Whether requests may be pending in a session that is not in memory.
+#[must_use]
+pub fn may_have_requests(summary: &Summary) -> bool {
+    is_unfinished(summary) || decode(&summary.meta).logins
 }
 
 /// Decodes stored metadata; the default if it is malformed, so that the session can still be listed and opened.
@@ -148,4 +166,35 @@ pub fn labels(facts: &Facts) -> [(&'static str, &Option<String>); 5] {
         ("branch", &context.branch),
         ("name", &facts.name),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_core::state::Accepted;
+    use baton_protocol::Timestamp;
+    use baton_protocol::event::Prompt;
+    use baton_store::Seq;
+
+    use super::*;
+
+    #[test]
+    fn session_without_a_holder_is_unfinished_if_it_was_busy() {
+        let mut session = Session::new("s".parse().unwrap());
+        let stored = |session: &Session| Summary {
+            session: session.id.clone(),
+            head: Seq(1),
+            created: Timestamp(1),
+            modified: Timestamp(1),
+            size: 1,
+            meta: Metadata::of(session).encode(),
+            holder: None,
+            damage: None,
+        };
+        assert!(!is_unfinished(&stored(&session)) && !may_have_requests(&stored(&session)));
+        let idle = Metadata::of(&session);
+        let id = serde_json::from_str(r#""0190c2f0-0000-7000-8000-00000000000a""#).unwrap();
+        session.durable.inbox.enqueue_mut(Accepted { id, prompt: Prompt::default().into() });
+        assert!(is_unfinished(&stored(&session)) && may_have_requests(&stored(&session)));
+        assert!(!idle.describes(&session), "the change is written");
+    }
 }

@@ -212,7 +212,12 @@ async fn service_is_installed_through_systemd_or_says_what_to_do() {
     let installed = with.run(&["service", "install", "--", "--http", "127.0.0.1:0"]).await;
     assert_eq!(installed.code(), Some(0), "{installed:?}");
     let asked = std::fs::read_to_string(&log).unwrap();
-    assert_eq!(asked, "--user daemon-reload\n--user enable --now baton.service\n");
+    // Restarted, not only started: a service that runs may have other arguments.
+    let expected = "--user daemon-reload\n--user enable baton.service\n--user restart baton.service\n";
+    assert_eq!(asked, expected);
+    let wrong = with.run(&["service", "install", "--", "--htp", "127.0.0.1:0"]).await;
+    assert_eq!(wrong.code(), Some(1), "{wrong:?}");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), expected, "nothing is installed");
     let status = with.run(&["service", "status", "--json"]).await;
     assert_eq!((status.code(), status.json_lines()[0]["state"].as_str()), (Some(0), Some("active")));
     let unit = status.json_lines()[0]["unit"].as_str().unwrap().to_owned();
@@ -224,7 +229,7 @@ async fn service_is_installed_through_systemd_or_says_what_to_do() {
     let without = program.clone().env("PATH", bin.parent().unwrap().join("nothing"));
     let left = without.run(&["service", "install"]).await;
     assert_eq!(left.code(), Some(3), "{left:?}");
-    assert!(left.stdout.contains("systemctl --user enable --now baton.service"), "{left:?}");
+    assert!(left.stdout.contains("systemctl --user restart baton.service"), "{left:?}");
     assert!(left.stderr.contains("baton serve"), "{left:?}");
 }
 

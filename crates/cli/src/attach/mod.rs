@@ -7,13 +7,13 @@ mod session;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::{AttachArgs, Cli, ModelArgs};
 use serde_json::json;
 
 use self::session::AttachedSession;
 use crate::client::{Client, NotFound, ServerLocator, SessionView, id_for_people};
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, terminal};
-use baton_args::{AttachArgs, Cli, ModelArgs};
 
 pub(crate) fn attach(cli: &Cli, args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use baton_args::AttachArgs;
 use baton_protocol::event::{Body, Outcome};
 use baton_protocol::{Event, SessionId};
 use serde::Deserialize;
@@ -15,7 +16,6 @@ use crate::client::{
 };
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
-use baton_args::AttachArgs;
 
 /// Delays between attempts to reconnect; the last one repeats.
 const RECONNECT_DELAYS: [Duration; 4] =

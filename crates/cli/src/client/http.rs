@@ -171,7 +171,17 @@ fn unreachable(error: reqwest::Error) -> RequestFailure {
         return RequestFailure::Untrusted { problem };
     }
     let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-    RequestFailure::Unreachable(causes.last().map(ToString::to_string).unwrap_or_default())
+    RequestFailure::Unreachable(causes.last().map(in_words).unwrap_or_default())
+}
+
+/// Describes the innermost cause of a failed request.
+fn in_words(cause: &(dyn std::error::Error + 'static)) -> String {
+    let kind = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    match kind {
+        // The TLS library explains itself to programmers.
+        Some(std::io::ErrorKind::UnexpectedEof) => "the server or a proxy closed it".to_owned(),
+        _ => cause.to_string(),
+    }
 }
 
 /// Returns the advice for a certificate that is not trusted.
@@ -220,5 +230,20 @@ impl EventStream {
             let parsed = self.parser.push(&bytes, |event| self.events.push_back(event));
             parsed.map_err(|error| RequestFailure::Unreachable(error.to_string()))?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn end_of_a_connection_is_told_in_words() {
+        let eof =
+            Error::new(ErrorKind::UnexpectedEof, "peer closed connection without sending TLS close_notify");
+        assert_eq!(in_words(&eof), "the server or a proxy closed it");
+        assert_eq!(in_words(&Error::new(ErrorKind::ConnectionRefused, "refused")), "refused");
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::{Address, Client, NotFound, SessionView};
-use crate::discovery::{ProcessRole, RunningServer};
+use crate::discovery::{self, ProcessRole, RunningServer};
 
 /// Finds servers. Used again after a lost connection: a restarted server may listen at another address.
 #[derive(Clone, Copy)]
@@ -29,6 +29,7 @@ impl ServerLocator<'_> {
         if let Some(named) = self.named() {
             return named;
         }
+        discovery::check_user(self.home)?;
         let running = RunningServer::all(self.home);
         let reachable =
             |role: ProcessRole| running.iter().find(|server| server.role == role && server.is_reachable());

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use baton_args::ServeArgs;
 use baton_http::{HttpOptions, TlsIdentity};
 use baton_rpc::RpcLimits;
 use serde::Deserialize;
 
 use super::show::TableRows;
-use baton_args::ServeArgs;
 
 /// The `[rpc]` table of the configuration file. Missing keys have defaults.
 #[derive(Debug, Default, Clone, Deserialize)]

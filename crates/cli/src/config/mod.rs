@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use baton_args::{Global, LogFormat, ModelArgs};
 use baton_runtime::ServerEndpoint;
 use baton_runtime::cluster::Recovery;
 use baton_runtime::mcp::Declared;
@@ -32,8 +33,6 @@ use self::notifications::NotificationsTable;
 use self::store::{RecoveryTable, StoreTable};
 use self::workspaces::WorkspaceTable;
 use crate::tool_environment::ToolsTable;
-use baton_args::LogFormat;
-use baton_args::{Global, ModelArgs};
 
 pub(crate) use self::endpoint::{describe, fingerprint};
 pub(crate) use self::environment::Environment;

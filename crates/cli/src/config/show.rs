@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use baton_args::{Cli, ConfigArgs, ModelArgs};
 use baton_runtime::cluster::Recovery;
 use baton_store::sqlite::Durability;
 use serde_json::json;
@@ -15,7 +16,6 @@ use toml::Value;
 use super::endpoint::without_credentials;
 use super::{Config, Environment, Sourced, describe, load};
 use crate::terminal;
-use baton_args::{Cli, ConfigArgs, ModelArgs};
 
 /// Tables whose values may be secrets: only their keys are shown.
 const SECRET_TABLES: [&str; 2] = ["env", "headers"];

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::{AddArgs, McpScope, McpTransport};
 use baton_runtime::mcp::{Origin, ServerConfig};
 use serde_json::{Map, Value, json};
 
 use super::project::ProjectFile;
 use super::{Surroundings, described, no_such_server};
 use crate::{changes, terminal};
-use baton_args::{AddArgs, McpScope, McpTransport};
 
 pub(super) async fn add(around: &Surroundings, args: &AddArgs) -> anyhow::Result<ExitCode> {
     let config = match configuration(args) {

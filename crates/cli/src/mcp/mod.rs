@@ -17,12 +17,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use baton_args::{Cli, McpCommand, ModelArgs};
 use baton_runtime::mcp::{Reach, ServerCatalogue, ServerConfig};
 
 use crate::client::NotFound;
 use crate::config::{self, Config, Environment};
 use crate::{logging, operate, setup, terminal};
-use baton_args::{Cli, McpCommand, ModelArgs};
 
 pub(crate) use self::list::unusable_programs;
 

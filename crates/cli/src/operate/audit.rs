@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::{AuditArgs, Cli};
 use baton_protocol::Timestamp;
 use baton_runtime::audit::{self, AuditEntry};
 
 use super::load;
 use crate::sessions::LocalTime;
 use crate::{setup, terminal};
-use baton_args::{AuditArgs, Cli};
 
 /// Characters of a session's id that are shown on a terminal.
 const SHORT_ID: usize = 8;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::{Cli, CopyArgs, StoreCommand};
 use baton_postgres::{DatabaseLocation, PostgresStore};
 use baton_protocol::SessionId;
 use baton_runtime::copy::{Copied, Skipped, copy};
@@ -16,7 +17,6 @@ use std::sync::Arc;
 use super::{ProgressNotes, load};
 use crate::setup::SessionStore;
 use crate::{config, setup, terminal};
-use baton_args::{Cli, CopyArgs, StoreCommand};
 
 pub(crate) fn store(cli: &Cli, command: &StoreCommand) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;

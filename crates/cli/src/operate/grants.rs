@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::{Cli, GrantsCommand, RevokeArgs};
 use baton_protocol::rules::RuleListEdit;
 use baton_protocol::{Author, EventId, SessionId};
 use baton_runtime::grants::{self, SessionGrants};
@@ -17,7 +18,6 @@ use super::{NOTHING_TO_DO, load};
 use crate::client::{RequestFailure, ServerLocator};
 use crate::discovery::RunningServer;
 use crate::{changes, sessions, setup, terminal};
-use baton_args::{Cli, GrantsCommand, RevokeArgs};
 
 pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;

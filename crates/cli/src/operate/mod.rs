@@ -8,15 +8,15 @@ mod service;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use baton_args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
 use baton_ops::backup::{BackupOptions, BackupStep, Pace};
 use baton_ops::restore::{RestoreOptions, RestoreReport};
 use baton_runtime::owner;
 use serde_json::json;
 
 use crate::config::{self, Config, Environment};
-use crate::discovery::RunningServer;
+use crate::discovery::{self, RunningServer};
 use crate::{logging, setup, terminal};
-use baton_args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
 
 pub(crate) use self::audit::audit;
 pub(crate) use self::copy::store;
@@ -73,6 +73,7 @@ impl ProgressNotes {
 
 pub(crate) fn stop(cli: &Cli, args: &StopArgs) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
+    discovery::check_user(&config.home.value)?;
     let servers = RunningServer::all(&config.home.value);
     let limit = Duration::from_secs(args.timeout);
     let stopped = setup::run(async {
@@ -144,6 +145,7 @@ pub(crate) fn backup(cli: &Cli, args: &BackupArgs) -> anyhow::Result<ExitCode> {
 pub(crate) fn restore(cli: &Cli, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
     let home = &config.home.value;
+    discovery::check_owner(home)?;
     if let Some(server) = RunningServer::all(home).first() {
         let pid = server.owner.pid;
         anyhow::bail!("a server of this home is running (process {pid}); stop it first with `baton stop`");

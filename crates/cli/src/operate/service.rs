@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::{Cli, InstallArgs, ServiceCommand};
 use baton_ops::service::{ServiceScope, Systemd, SystemdService, Unit};
+use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::NOTHING_TO_DO;
 use crate::config::Environment;
 use crate::{changes, terminal};
-use baton_args::{Cli, InstallArgs, ServiceCommand};
 
 pub(crate) fn service(cli: &Cli, command: &ServiceCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -50,6 +51,7 @@ fn of_scope(system: bool) -> SystemdService {
 }
 
 fn install(cli: &Cli, args: &InstallArgs) -> anyhow::Result<ExitCode> {
+    check_arguments(&args.serve)?;
     let absolute = |path: &std::path::PathBuf| std::path::absolute(path);
     let unit = Unit {
         scope: if args.system { ServiceScope::System } else { ServiceScope::User },
@@ -73,11 +75,27 @@ fn install(cli: &Cli, args: &InstallArgs) -> anyhow::Result<ExitCode> {
     Ok(report(&done, args.json))
 }
 
+/// Refuses arguments that `baton serve` would refuse: the service could never start.
+fn check_arguments(arguments: &[String]) -> anyhow::Result<()> {
+    let words = ["baton", "serve"].into_iter().chain(arguments.iter().map(String::as_str));
+    let Err(error) = Cli::try_parse_from(words) else { return Ok(()) };
+    let message = error.to_string();
+    let what = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    anyhow::bail!("`baton serve` does not take these arguments: {what}; `baton serve --help` lists them")
+}
+
 /// Adds what systemd did not do, for programs.
 fn with_commands(mut change: Value, done: &Systemd) -> Value {
-    if let Systemd::Left { why, commands } = done {
-        change["problem"] = json!(why);
-        change["commands"] = json!(commands);
+    match done {
+        Systemd::Done => {}
+        Systemd::Left { why, commands } => {
+            change["problem"] = json!(why);
+            change["commands"] = json!(commands);
+        }
+        Systemd::NotStarted { why, log } => {
+            change["problem"] = json!(why);
+            change["commands"] = json!([log]);
+        }
     }
     change
 }
@@ -86,6 +104,14 @@ fn with_commands(mut change: Value, done: &Systemd) -> Value {
 fn report(done: &Systemd, as_json: bool) -> ExitCode {
     match done {
         Systemd::Done => ExitCode::SUCCESS,
+        Systemd::NotStarted { why, log } => {
+            if !as_json {
+                terminal::note(&format!("the service did not start: {why}"));
+                terminal::note("its log says why:");
+                terminal::line(log);
+            }
+            ExitCode::FAILURE
+        }
         Systemd::Left { .. } if as_json => ExitCode::from(NOTHING_TO_DO),
         Systemd::Left { why, commands } => {
             terminal::note(&format!("systemd did not take it: {why}"));
@@ -94,5 +120,21 @@ fn report(done: &Systemd, as_json: bool) -> ExitCode {
             terminal::note("elsewhere, run `baton serve` under your supervisor; see docs/operations.md");
             ExitCode::from(NOTHING_TO_DO)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_serve_does_not_take_are_refused() {
+        let check =
+            |words: &[&str]| check_arguments(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        check(&["--http", "127.0.0.1:8080", "--log-level", "info"]).unwrap();
+        check(&[]).unwrap();
+        let error = check(&["--htp", "127.0.0.1:8080"]).unwrap_err().to_string();
+        assert!(error.contains("unexpected argument '--htp'"), "{error}");
+        assert!(check(&["--help"]).is_err() && check(&["--http", "nowhere"]).is_err());
     }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use baton_args::RunArgs;
 use baton_protocol::Event;
 use baton_protocol::event::{Body, Outcome, TurnSettled};
 use serde_json::json;
@@ -12,7 +13,6 @@ use super::place::{Arrived, Leaving, SessionHost};
 use crate::client::{Activity, Detail, PendingRequest, Screen, exit_code, id_for_people, is_about_requests};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
-use baton_args::RunArgs;
 
 /// Exit codes of answers that are not what they should be. Documented in the help of `baton run`.
 const TRUNCATED: u8 = 3;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton_args::{PeerArgs, RunArgs};
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
 use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
@@ -21,7 +22,6 @@ use crate::client::{Address, Client, ServerLocator, SessionView, user_of_termina
 use crate::config::{self, Config, Environment};
 use crate::discovery::{PublishedFile, RunningServer, socket_of_run};
 use crate::{cluster, sessions, setup, terminal};
-use baton_args::{PeerArgs, RunArgs};
 
 /// A session in this process.
 pub(super) struct Embedded {

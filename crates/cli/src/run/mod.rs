@@ -11,11 +11,12 @@ mod remote;
 
 use std::process::ExitCode;
 
+use baton_args::{Cli, RunArgs};
+
 use self::conversation::Conversation;
 use self::place::SessionHost;
 use crate::config::{self, Environment};
 use crate::{logging, setup};
-use baton_args::{Cli, RunArgs};
 
 pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();

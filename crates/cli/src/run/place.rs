@@ -2,6 +2,7 @@
 //! this process. The rest of the command cannot tell the two apart.
 
 use anyhow::Context;
+use baton_args::RunArgs;
 use baton_protocol::Event;
 use baton_protocol::provider::{ProviderConfig, ProviderKind};
 use baton_runtime::{Options, ServerEndpoint};
@@ -11,8 +12,7 @@ use super::embedded::Embedded;
 use super::remote::Remote;
 use crate::client::{PendingRequest, RequestFailure, ServerLocator};
 use crate::config::{self, Config, Environment};
-use crate::discovery::{ProcessRole, RunningServer};
-use baton_args::RunArgs;
+use crate::discovery::{self, ProcessRole, RunningServer};
 
 /// Variables that concern one process: with them, the session lives in this one.
 const OWN_PROCESS: [&str; 3] = [crate::record::RECORD, "BATON_REPLAY", "BATON_CRASH_AT"];
@@ -64,6 +64,7 @@ impl SessionHost {
         let is_own = args.no_server || OWN_PROCESS.iter().any(|name| environment.get(name).is_some());
         let mut note = None;
         if !is_own {
+            discovery::check_user(&config.home.value)?;
             let server =
                 running.iter().find(|server| server.role == ProcessRole::Server && server.is_reachable());
             match server.map(|server| (server, endpoint_for(server, config, args))) {

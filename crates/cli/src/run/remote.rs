@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use baton_args::RunArgs;
 use baton_protocol::provider::ProviderConfig;
 use baton_protocol::{Event, SessionId};
 use baton_runtime::Options;
@@ -15,7 +16,6 @@ use crate::client::{
 };
 use crate::config::{self, Config};
 use crate::discovery::RunningServer;
-use baton_args::RunArgs;
 
 /// Delays between attempts to reconnect, half a minute in all: enough to restart a server by hand.
 const RECONNECT_DELAYS: [Duration; 9] = [

@@ -39,7 +39,7 @@ enum State {
     /// A process has it open; nothing runs.
     Open,
     Idle,
-    /// Its process was killed during a turn.
+    /// Its process ended during a turn.
     Interrupted,
     /// Part of it cannot be read.
     Damaged,
@@ -49,13 +49,12 @@ impl State {
     fn of(summary: &Summary) -> Self {
         match &summary.holder {
             _ if summary.damage.is_some() => Self::Damaged,
-            None => Self::Idle,
-            Some(holder) => match (owner::is_alive(&holder.owner), holder.busy) {
-                (true, true) => Self::Running,
-                (true, false) => Self::Open,
-                (false, true) => Self::Interrupted,
-                (false, false) => Self::Idle,
+            Some(holder) if owner::is_alive(&holder.owner) => match holder.busy {
+                true => Self::Running,
+                false => Self::Open,
             },
+            _ if metadata::is_unfinished(summary) => Self::Interrupted,
+            _ => Self::Idle,
         }
     }
 

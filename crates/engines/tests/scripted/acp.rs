@@ -234,3 +234,28 @@ serve(work)",
     );
     assert_eq!(run_prompt(fixture.thread().as_mut(), "hi").await.completed().answer(), "-32601");
 }
+
+#[tokio::test]
+async fn retries_in_the_log_of_opencode_belong_to_the_conversation() {
+    let script = r#"
+def failed(reason, session='s-1'):
+    sys.stderr.write(f'level=ERROR message="stream error" session.id={session} small=false agent=build '
+        f'error.error="AI_APICallError: {reason}"\n')
+def work(request):
+    failed('one'); failed('not ours', session='s-2'); failed('two')
+    wait_for('seen')
+    chunk('ok')
+    respond(request, stopReason='end_turn')
+serve(work)"#;
+    let fixture = engine("opencode", Mode::Interactive, &format!("{AGENT}{script}"));
+    let seen = fixture.directory.path().join("seen");
+    let mut thread = fixture.thread();
+    let record = run(thread.as_mut(), "hi", |report, _| {
+        if matches!(report, Report::Retries(_)) {
+            std::fs::write(&seen, "").unwrap();
+        }
+    });
+    let record = record.await.completed();
+    assert_eq!(record.retries(), [("opencode: one.", None, Some(0))]);
+    assert_eq!(record.answer(), "ok");
+}

@@ -47,11 +47,9 @@ pub(super) async fn list(
     responses((status = 200, description = "Pending requests", body = RequestOverview)))]
 pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestOverview>, ApiError> {
     let all = door.runtime.store.list().await?;
-    // A session that was opened after a crash counts as idle in the store until its first write, whatever is pending in it.
+    // Requests of MCP servers are only in memory, also in an idle session.
     let may_wait = |summary: &Summary| {
-        summary.holder.as_ref().is_some_and(|holder| holder.busy)
-            || metadata::decode(&summary.meta).logins
-            || door.runtime.registry.get(&summary.session).is_some()
+        metadata::may_have_requests(summary) || door.runtime.registry.get(&summary.session).is_some()
     };
     let mut requests = Vec::new();
     for summary in all.into_iter().filter(may_wait) {

@@ -231,8 +231,7 @@ fn check_rate(door: &Shared, address: IpAddr) -> Result<(), ApiError> {
 /// Refuses requests from web pages of foreign origins, unless their origin was configured.
 fn check_origin(options: &HttpOptions, headers: &HeaderMap) -> Result<(), ApiError> {
     let refused = || {
-        let message =
-            "requests from web pages of foreign origins are refused; add --allow-origin ORIGIN to allow one";
+        let message = "requests from web pages of foreign origins are refused; add --allow-origin ORIGIN to allow one, or let the proxy pass on Host with its port";
         ApiError::new(StatusCode::FORBIDDEN, "cross_origin", message)
     };
     // Which of several counts is a matter of opinion; browsers send one.

@@ -90,10 +90,7 @@ impl Task {
     }
 }
 
-/// Whether requests may wait in a session. A session that was opened after a crash counts as idle in the store until its first
-/// write, whatever is pending in it.
+/// Whether requests may wait in a session. Those of MCP servers are only in memory, also in an idle session.
 fn may_wait(runtime: &Runtime, summary: &Summary) -> bool {
-    summary.holder.as_ref().is_some_and(|holder| holder.busy)
-        || metadata::decode(&summary.meta).logins
-        || runtime.registry.get(&summary.session).is_some()
+    metadata::may_have_requests(summary) || runtime.registry.get(&summary.session).is_some()
 }

@@ -57,6 +57,13 @@ pub enum Systemd {
         /// The commands to run.
         commands: Vec<String>,
     },
+    /// It has the unit, and the service did not start.
+    NotStarted {
+        /// What it said.
+        why: String,
+        /// The command that shows the service's log.
+        log: String,
+    },
 }
 
 impl SystemdService {
@@ -76,7 +83,8 @@ impl SystemdService {
         self.directory.join(NAME)
     }
 
-    /// Writes the unit file, and has systemd start the service now and at each boot or login.
+    /// Writes the unit file, and has systemd start the service now and at each boot or login. A service that runs is restarted:
+    /// its arguments may be others.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -92,7 +100,17 @@ impl SystemdService {
             )
         };
         write().map_err(OpsError::file("write", &path))?;
-        Ok(self.ask(&[&["daemon-reload"], &["enable", "--now", NAME]]))
+        Ok(self.start(|arguments| self.run(arguments)))
+    }
+
+    /// Has systemd read the unit, enable the service and start it again.
+    fn start(&self, run: impl Fn(&[&str]) -> Result<(), String>) -> Systemd {
+        match self.ask(&[&["daemon-reload"], &["enable", NAME], &["restart", NAME]], run) {
+            Systemd::Left { why, commands } if commands.len() == 1 => {
+                Systemd::NotStarted { why, log: format!("journalctl {}-u {NAME} -n 20", self.flag()) }
+            }
+            other => other,
+        }
     }
 
     /// Stops the service and removes its unit file. Returns none if it is not installed.
@@ -104,10 +122,10 @@ impl SystemdService {
         if !path.exists() {
             return Ok(None);
         }
-        let stopped = self.ask(&[&["disable", "--now", NAME]]);
+        let stopped = self.ask(&[&["disable", "--now", NAME]], |arguments| self.run(arguments));
         fs::remove_file(&path).map_err(OpsError::file("remove", &path))?;
         Ok(Some(match stopped {
-            Systemd::Done => self.ask(&[&["daemon-reload"]]),
+            Systemd::Done => self.ask(&[&["daemon-reload"]], |arguments| self.run(arguments)),
             left => left,
         }))
     }
@@ -124,17 +142,22 @@ impl SystemdService {
     }
 
     /// Runs commands of systemd in order. After one that fails, the rest is left to the user.
-    fn ask(&self, commands: &[&[&str]]) -> Systemd {
+    fn ask(&self, commands: &[&[&str]], run: impl Fn(&[&str]) -> Result<(), String>) -> Systemd {
         for (done, arguments) in commands.iter().enumerate() {
-            let why = match self.systemctl(arguments).output() {
-                Ok(output) if output.status.success() => continue,
-                Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-                Err(error) => format!("cannot run systemctl: {error}"),
-            };
+            let Err(why) = run(arguments) else { continue };
             let line = |arguments: &&[&str]| format!("systemctl {}{}", self.flag(), arguments.join(" "));
             return Systemd::Left { why, commands: commands[done..].iter().map(line).collect() };
         }
         Systemd::Done
+    }
+
+    /// Runs a command of systemd. Returns what it said if it failed.
+    fn run(&self, arguments: &[&str]) -> Result<(), String> {
+        match self.systemctl(arguments).output() {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(output) => Err(one_line(&String::from_utf8_lossy(&output.stderr))),
+            Err(error) => Err(format!("cannot run systemctl: {error}")),
+        }
     }
 
     fn systemctl(&self, arguments: &[&str]) -> Command {
@@ -151,6 +174,11 @@ impl SystemdService {
     }
 }
 
+/// Joins the lines of a message.
+fn one_line(message: &str) -> String {
+    message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,5 +193,22 @@ mod tests {
         let count = manager.recv(&mut buffer).unwrap();
         assert_eq!(&buffer[..count], b"READY=1");
         assert!(notify_ready("/nonexistent").is_err());
+    }
+
+    #[test]
+    fn service_that_does_not_start_is_told_from_a_missing_systemd() {
+        let service = SystemdService::new(ServiceScope::User, Path::new("/units"));
+        let failing = |verb: &'static str| {
+            service.start(move |arguments| match arguments[0] == verb {
+                true => Err(one_line("no.\n  See the log.\n")),
+                false => Ok(()),
+            })
+        };
+        assert_eq!(failing("nothing"), Systemd::Done);
+        let why = "no. See the log.".to_owned();
+        let log = "journalctl --user -u baton.service -n 20".to_owned();
+        assert_eq!(failing("restart"), Systemd::NotStarted { why: why.clone(), log });
+        let commands = ["enable", "restart"].map(|verb| format!("systemctl --user {verb} baton.service"));
+        assert_eq!(failing("enable"), Systemd::Left { why, commands: commands.into() });
     }
 }

@@ -111,7 +111,6 @@ impl Unit {
         line("KillMode=mixed");
         line("TimeoutStopSec=30");
         line("LimitNOFILE=65536");
-        line("UMask=0077");
         line("Environment=BATON_LOG_FORMAT=json");
         line("# Keys of models, as NAME=value lines in a file that only its owner can read.");
         match self.scope {
@@ -122,6 +121,10 @@ impl Unit {
                 line("StateDirectory=baton");
                 line("StateDirectoryMode=0700");
                 line("RuntimeDirectory=baton");
+                line(
+                    "# For the files that sessions create in projects; the server's own are private anyway.",
+                );
+                line("UMask=0027");
                 if self.home.is_none() {
                     line("Environment=BATON_HOME=/var/lib/baton");
                 }
@@ -242,6 +245,10 @@ mod tests {
         let text = unit(ServiceScope::User).render().unwrap();
         assert!(text.contains("WantedBy=default.target") && text.contains("WorkingDirectory=/srv/projects"));
         assert!(!text.contains("ProtectSystem") && !text.contains("User="), "{text}");
+        assert!(
+            !text.contains("UMask"),
+            "files of the user's projects have the modes that the user wants: {text}"
+        );
     }
 
     /// Skipped where systemd is not installed.

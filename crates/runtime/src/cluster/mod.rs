@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Number of bits of a client id that count clients. The others are the number of its server.
 const CLIENT_BITS: u32 = 32;
 
-/// What becomes of work that a dead server left, in sessions without clients.
+/// What becomes of work that a dead or stopped server left, in sessions without clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recovery {
     /// It waits until a client resumes the session.

@@ -1,14 +1,15 @@
 //! Takes over the work of dead servers in sessions without clients, where the operator wants that. Sessions with clients
-//! are taken over by the servers of those clients, at once.
+//! are taken over by the servers of those clients, at once. A server with sessions of its own continues what it left when it
+//! stopped.
 
 use std::time::Duration;
 
 use baton_protocol::SessionId;
 use baton_protocol::params::SessionParams;
-use baton_store::StoreError;
 use baton_store::members::BEAT;
+use baton_store::{StoreError, Summary};
 
-use crate::{Join, Runtime};
+use crate::{Join, Runtime, metadata, owner};
 
 /// Number of sessions that a server takes over each second: others take their share.
 const AT_ONCE: usize = 4;
@@ -40,6 +41,33 @@ impl Runtime {
         }
     }
 
+    /// Continues the unfinished work of the sessions in the home, once. For a store that does not know its servers; runs in the
+    /// background.
+    pub fn continue_unfinished(self: &std::sync::Arc<Self>) {
+        if self.cluster.is_some() {
+            return;
+        }
+        let runtime = self.clone();
+        self.tasks.spawn(async move {
+            let all = match runtime.store.list().await {
+                Ok(all) => all,
+                Err(error) => {
+                    return tracing::warn!(%error, "cannot look for unfinished sessions; resume them by hand");
+                }
+            };
+            let left: Vec<Summary> = all.into_iter().filter(is_left).collect();
+            for some in left.chunks(AT_ONCE) {
+                for summary in some {
+                    runtime.adopt(&summary.session).await;
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(BEAT) => {}
+                    () = runtime.stopping.cancelled() => return,
+                }
+            }
+        });
+    }
+
     async fn orphans(&self) -> Result<Vec<SessionId>, StoreError> {
         let (Some(cluster), Some(members)) = (&self.cluster, self.store.members()) else {
             return Ok(Vec::new());
@@ -58,10 +86,18 @@ impl Runtime {
         match self.join(Join::Resume(id.clone(), params)).await {
             // The session stays open while it is busy; nobody is attached to it.
             Ok(session) => {
-                tracing::info!(session = %id, "took over the work of a dead server");
+                tracing::info!(session = %id, "continued the work that a server had left");
                 session.leave();
             }
-            Err(error) => tracing::warn!(session = %id, %error, "cannot take over the work of a dead server"),
+            Err(error) => {
+                tracing::warn!(session = %id, %error, "cannot continue the work that a server had left");
+            }
         }
     }
+}
+
+/// Whether nobody works on an unfinished session.
+fn is_left(summary: &Summary) -> bool {
+    let is_held = summary.holder.as_ref().is_some_and(|holder| owner::is_alive(&holder.owner));
+    metadata::is_unfinished(summary) && !is_held && summary.damage.is_none()
 }

@@ -1,5 +1,7 @@
 //! Pending requests and prompts are durable: listed and answered over HTTP, also after `kill -9`.
 
+use baton_testkit::http::Http;
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::TestServer;
@@ -34,6 +36,55 @@ async fn permission_request_survives_a_kill_and_is_answered_once() {
     assert_eq!(test.http.outcome("s", &prompt).await, "completed");
     assert!(test.program.work().join("made").exists());
     assert_eq!(test.http.get("/api/requests").await.expect(200), json!({"requests": []}));
+}
+
+#[tokio::test]
+async fn permission_request_is_listed_after_a_graceful_stop_a_kill_and_a_restore() {
+    let mut test = TestServer::start().await;
+    test.http.create("s", json!({"cwd": test.program.work()})).await;
+    let prompt = test.http.prompt("s", WRITE).await;
+    let before = test.http.pending("s").await;
+    let backup = test.program.work().join("backup.tar");
+    let backup = backup.to_str().unwrap();
+    assert_eq!(test.program.run(&["backup", backup]).await.code(), Some(0));
+    test.stop_and_restart().await;
+    let listed = async |test: &TestServer| {
+        let everywhere = test.http.get("/api/requests").await.expect(200);
+        everywhere["requests"][0]["requestId"].clone()
+    };
+    assert_eq!(listed(&test).await, before["requestId"], "after a stop");
+    // Nothing has been written since the session was opened.
+    test.kill_and_restart().await;
+    assert_eq!(listed(&test).await, before["requestId"], "after a kill");
+    test.server.signal(Signal::TERM);
+    assert!(test.server.ended().await.success());
+    assert_eq!(test.program.run(&["restore", "--force", backup]).await.code(), Some(0));
+    test.restart().await;
+    assert_eq!(listed(&test).await, before["requestId"], "after a restore");
+
+    let path = format!("/api/sessions/s/requests/{}", before["requestId"].as_str().unwrap());
+    let yes = json!({"kind": "permission", "decision": "approve"});
+    let _ = test.http.post(&path, yes).await.expect(200);
+    assert_eq!(test.http.outcome("s", &prompt).await, "completed");
+    test.stop_and_restart().await;
+    assert_eq!(test.http.get("/api/requests").await.expect(200), json!({"requests": []}));
+}
+
+#[tokio::test]
+async fn work_left_by_a_stopped_server_continues_if_configured() {
+    let mut test = TestServer::with_config("[recovery]\nunattended = \"continue\"\n").await;
+    test.http.create("s", json!({})).await;
+    let first = test.http.prompt("s", "[[hold:gate]][[text:first]]").await;
+    let second = test.http.prompt("s", "[[text:second]]").await;
+    test.model.wait_for_hold("gate").await;
+    test.server.signal(Signal::TERM);
+    assert!(test.server.ended().await.success());
+    test.model.release("gate");
+    let file = test.program.work().join("config.toml");
+    test.server = test.program.serve_http(&["--config", file.to_str().unwrap()]).await;
+    test.http = Http::new(&test.program, &test.server);
+    assert_eq!(test.http.outcome("s", &first).await, "completed");
+    assert_eq!(test.http.outcome("s", &second).await, "completed");
 }
 
 #[tokio::test]

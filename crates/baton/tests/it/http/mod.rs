@@ -15,6 +15,7 @@ mod with_sdk;
 use baton_testkit::http::Http;
 use baton_testkit::model_server::ModelServer;
 use baton_testkit::program::{Program, Running};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::scripted;
@@ -53,6 +54,13 @@ impl TestServer {
     /// Kills the server, and starts it again.
     async fn kill_and_restart(&mut self) {
         self.server.kill().await;
+        self.restart().await;
+    }
+
+    /// Stops the server as a service manager does, and starts it again.
+    async fn stop_and_restart(&mut self) {
+        self.server.signal(Signal::TERM);
+        assert!(self.server.ended().await.success());
         self.restart().await;
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::process::Command;
 
 use super::{on_terminal, sessions};
 use crate::{baton, scripted};
@@ -138,4 +139,37 @@ async fn header_names_the_engine_that_answers() {
     http.create("e", serde_json::json!({"model": "codex"})).await;
     let ran = program.run(&["run", "--session", "e", "hello"]).await;
     assert!(ran.stderr.contains("session e · codex"), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn retries_and_missing_credentials_of_an_engine_are_shown() {
+    let program = baton();
+    let codex = program.work().join("codex");
+    let script = r#"#!/bin/sh
+[ "$1" = --version ] && { echo codex-cli 0.166.0; exit; }
+cat > /dev/null
+echo '{"type":"thread.started","thread_id":"t-1"}'
+echo '{"type":"error","message":"Reconnecting... 2/5 (no route)"}'
+echo '{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"at last"}}'
+echo '{"type":"turn.completed","usage":{}}'
+"#;
+    // Another process writes it: one that is open for writing here cannot be executed.
+    let mut write = Command::new("sh");
+    write.args(["-c", r#"printf %s "$1" > "$0" && chmod +x "$0""#]).arg(&codex).arg(script);
+    assert!(write.status().await.unwrap().success());
+    let config = program.work().join("engines.toml");
+    std::fs::write(&config, format!("[engines.codex]\nprogram = {codex:?}\nmode = \"exec\"\n")).unwrap();
+    let config = config.to_str().unwrap();
+
+    let ran = program.run(&["run", "--config", config, "--engine", "codex", "hello"]).await;
+    assert_eq!(ran.stdout, "at last\n", "{}", ran.stderr);
+    for shown in ["! codex is probably not logged in", "! codex: no route (2 of 5). Retrying."] {
+        assert!(ran.stderr.contains(shown), "{}", ran.stderr);
+    }
+    let events = program.run(&["run", "--json", "--config", config, "--engine", "codex", "hello"]).await;
+    let failed = events.json_lines().into_iter().find(|event| event["type"] == "model.call_failure");
+    let failed = failed.unwrap_or_else(|| panic!("{}", events.stdout));
+    assert_eq!(failed["data"]["source"], "top_level");
+    assert_eq!(failed["data"]["errorMessage"], "codex: no route (2 of 5).");
+    assert_eq!(failed["data"]["batonRetryInMs"], 0);
 }

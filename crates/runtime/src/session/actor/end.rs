@@ -99,17 +99,25 @@ impl Actor {
         tokio::join!(self.tools.close(), self.engine.close());
     }
 
-    /// Ends all processes, and releases the lease.
+    /// Ends all processes, and releases the lease, unless the session is to be found as one of a dead server.
     async fn release(&mut self) {
         self.end_processes().await;
         self.mirror.finish().await;
         self.tools.share().try_push().await;
         self.runtime.crash_point(CrashPoint::BeforeRelease);
-        if let Err(error) = self.runtime.store.release(self.lease.clone()).await {
+        if !self.is_left_to_others()
+            && let Err(error) = self.runtime.store.release(self.lease.clone()).await
+        {
             tracing::warn!(%error, "failed to release the lease; it ends with this process");
         }
         self.runtime.crash_point(CrashPoint::AfterRelease);
         self.runtime.registry.remove(&self.session.id, &self.mailbox);
+    }
+
+    /// Whether this server stops with work left, and others share the store. They look for the busy sessions of dead servers, so
+    /// the lease stays: a graceful stop leaves no less to find than a crash.
+    fn is_left_to_others(&self) -> bool {
+        self.runtime.cluster.is_some() && self.runtime.stopping.is_cancelled() && self.session.is_busy()
     }
 
     /// Reports a panic of the actor to its clients and to later asks. The session itself is as the store has it: the next

@@ -69,6 +69,25 @@ async fn session_stays_while_it_is_busy() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stopping_server_leaves_busy_sessions_to_the_other_servers_of_its_store() {
+    let world = World::shared();
+    let (handle, mut client) = world.create_with_hooks().await;
+    prompt(&handle, "hello").await;
+    let hook = client.called().await;
+    world.runtime.stop().await;
+    hook.stopped().await;
+    assert!(
+        world.holder().await.is_some_and(|holder| holder.busy),
+        "they look for busy sessions of dead servers"
+    );
+
+    let world = World::shared();
+    let (_handle, _client) = world.create().await;
+    world.runtime.stop().await;
+    assert!(world.holder().await.is_none(), "the lease of an idle session is released");
+}
+
+#[tokio::test(start_paused = true)]
 async fn session_stays_while_a_compaction_runs() {
     let world = World::new();
     // The model waits for a token of its client, so the compaction runs for as long as the test wants.
