@@ -69,15 +69,17 @@ fn lines(header: &[&str], rows: &[Vec<String>], terminal: Option<usize>) -> Vec<
     all.iter().map(line).collect()
 }
 
-/// Narrows the widest columns until they fit a terminal together with a last cell of `last` columns. Columns that cannot fit
-/// stay as they are.
+/// Narrows the widest columns until they fit a terminal together with a last cell of `last` columns; the first one, which names
+/// the rows, only if nothing else helps. Columns that cannot fit stay as they are.
 fn narrowed(widths: Vec<usize>, last: usize, terminal: Option<usize>) -> Vec<usize> {
     let Some(terminal) = terminal else { return widths };
     let mut narrow = widths.clone();
     while narrow.iter().map(|width| width + 2).sum::<usize>() + last >= terminal {
-        match narrow.iter_mut().max() {
-            Some(widest) if *widest > MIN_CELL => *widest -= 1,
-            _ => return widths,
+        let Some((first, others)) = narrow.split_first_mut() else { return widths };
+        match others.iter_mut().max().filter(|widest| **widest > MIN_CELL) {
+            Some(widest) => *widest -= 1,
+            None if *first > MIN_CELL => *first -= 1,
+            None => return widths,
         }
     }
     narrow
@@ -110,9 +112,9 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "KEY          VALUE        SOURCE",
-                "page         the address  default\n             it listens\n             on",
-                "/a/long/pat  x            file\nh/here",
+                "KEY            VALUE      SOURCE",
+                "page           the        default\n               address\n               it\n               listens\n               on",
+                "/a/long/path/  x          file\nhere",
             ]
         );
         assert!(shown.iter().flat_map(|row| row.lines()).all(|line| width(line) < 34));
