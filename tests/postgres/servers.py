@@ -382,6 +382,9 @@ def report(world: World, error: BaseException) -> None:
         "SELECT s.id || ' ' || e.seq || ' ' || convert_from(e.kind, 'UTF8') || ' ' || left(convert_from(e.body, 'UTF8'), 300) "
         "FROM baton_events e JOIN baton_sessions s ON s.key = e.session ORDER BY s.id, e.seq DESC LIMIT 400"
     )
-    print("\n".join(sql(world.url, statement)), file=sys.stderr)
+    try:
+        print("\n".join(sql(world.url, statement)), file=sys.stderr)
+    except subprocess.CalledProcessError as unreadable:  # The logs of the servers are wanted all the more.
+        print(f"cannot read the database: {unreadable.stderr}", file=sys.stderr)
     for server in world.servers:
         print(f"--- log of server {server.number}\n{server.tail()}", file=sys.stderr)

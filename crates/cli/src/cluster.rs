@@ -14,9 +14,9 @@ use baton_store::members::Member;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::args::{Cli, ModelArgs, PeerArgs, ServersArgs};
 use crate::config::{self, Config, Environment};
 use crate::{logging, operate, setup, terminal};
+use baton_args::{Cli, ModelArgs, PeerArgs, ServersArgs};
 
 /// Name of the file with the secret, in the user's directory for state.
 const SECRET_FILE: &str = "peer-secret";

@@ -13,10 +13,10 @@ use baton_runtime::skills::overview;
 use baton_runtime::{Runtime, ServerEndpoint};
 use serde::Serialize;
 
-use crate::args::{Cli, DoctorArgs, ModelArgs};
 use crate::config::{self, Config, Environment};
 use crate::setup::SessionStore;
 use crate::{mcp, setup, terminal};
+use baton_args::{Cli, DoctorArgs, ModelArgs};
 
 /// The result of one check.
 #[derive(Debug, Serialize)]
@@ -92,7 +92,10 @@ fn home(path: &Path) -> Finding {
             what,
             state: State::Bad,
             detail: format!("cannot write to {}: {error}", path.display()),
-            advice: Some("make it writable, or choose another with --home or BATON_HOME".into()),
+            advice: Some(match error.kind() {
+                std::io::ErrorKind::StorageFull => "free some space".into(),
+                _ => "make it writable, or choose another with --home or BATON_HOME".into(),
+            }),
         },
     }
 }
@@ -178,7 +181,10 @@ async fn model(config: &Config, environment: &Environment) -> Finding {
         Ok(models) => Finding {
             what,
             state: State::Good,
-            detail: format!("{detail}: {} models", models.len()),
+            detail: match models.len() {
+                1 => format!("{detail}: 1 model"),
+                count => format!("{detail}: {count} models"),
+            },
             advice: None,
         },
         Err(error) => Finding { what, state: State::Bad, detail, advice: Some(error.to_string()) },

@@ -1,7 +1,6 @@
 //! The commands of the program `baton`: reads flags, files and the environment, wires the crates together, and prints.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
-mod args;
 mod attach;
 mod changes;
 mod client;
@@ -29,10 +28,11 @@ mod show;
 mod signals;
 mod skills;
 mod tool_environment;
+mod usage;
 
 use std::process::ExitCode;
 
-use args::{Cli, Command};
+use baton_args::{Cli, Command};
 use baton_terminal as terminal;
 use clap::{CommandFactory, Parser};
 
@@ -43,7 +43,7 @@ pub fn main() -> ExitCode {
     logging::log_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return args::print_usage(&error),
+        Err(error) => return usage::print_usage(&error),
     };
     match start(&cli) {
         Ok(code) => code,

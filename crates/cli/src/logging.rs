@@ -4,8 +4,8 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
+use baton_args::LogFormat;
 use baton_terminal::LogLines;
-use clap::ValueEnum;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::FilterFn;
@@ -16,31 +16,13 @@ use tracing_subscriber::{Layer, Registry};
 use crate::config::Config;
 use crate::terminal;
 
-/// Format of log entries: as text for people, or as one JSON object a line for programs that collect logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    Text,
-    Json,
-}
+/// Names of levels, from few entries to many, and none.
+pub(crate) const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "none"];
 
-impl LogFormat {
-    fn lines(self) -> LogLines {
-        match self {
-            Self::Text => LogLines::Text,
-            Self::Json => LogLines::Json,
-        }
-    }
-
-    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let parsed = Self::from_str(text, false);
-        parsed.map_err(|_| anyhow::anyhow!("unknown log format {text:?}: use \"text\" or \"json\""))
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Json => "json",
-        }
+fn lines(format: LogFormat) -> LogLines {
+    match format {
+        LogFormat::Text => LogLines::Text,
+        LogFormat::Json => LogLines::Json,
     }
 }
 
@@ -48,7 +30,7 @@ impl LogFormat {
 pub(crate) fn start(config: &Config) {
     let format = config.log_format.value;
     let level = parse_level(&config.log_level.value);
-    let writer = move || terminal::log_writer(format.lines());
+    let writer = move || terminal::log_writer(lines(format));
     // Fails only if the process has a subscriber already; that one stays.
     let _ = tracing::subscriber::set_global_default(subscriber(
         level.unwrap_or(LevelFilter::WARN),
@@ -153,7 +135,7 @@ mod tests {
     fn logged(level: LevelFilter, format: LogFormat, work: impl FnOnce()) -> String {
         let buffer = Buffer::default();
         let out = buffer.clone();
-        let subscriber = subscriber(level, format, move || LogWriter::new(out.clone(), format.lines()));
+        let subscriber = subscriber(level, format, move || LogWriter::new(out.clone(), lines(format)));
         tracing::subscriber::with_default(subscriber, work);
         let bytes = buffer.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()

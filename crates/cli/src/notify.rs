@@ -9,9 +9,9 @@ use baton_people::{Digest, People};
 use baton_store::Store;
 use serde_json::json;
 
-use crate::args::{Cli, NotifyCommand, NotifyTestArgs};
 use crate::config::{Config, Environment};
 use crate::{operate, setup, terminal};
+use baton_args::{Cli, NotifyCommand, NotifyTestArgs};
 
 pub(crate) fn notify(cli: &Cli, command: &NotifyCommand) -> anyhow::Result<ExitCode> {
     match command {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use baton_people::{NewSecret, People, PeopleDirectory, PeopleError};
 use serde_json::json;
 
-use crate::args::{Cli, LinkArgs, PeopleCommand};
 use crate::config::Config;
 use crate::discovery::{self, ProcessRole, RunningServer};
 use crate::{changes, operate, setup, share, terminal};
+use baton_args::{Cli, LinkArgs, PeopleCommand};
 
 pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitCode> {
     let config = operate::load(cli)?;
@@ -61,11 +61,12 @@ fn list(directory: &PeopleDirectory, json: bool) -> anyhow::Result<()> {
     } else if people.is_empty() {
         terminal::note("no people yet; add one with `baton people add NAME --role ROLE`");
     } else {
-        terminal::line(&format!("{:<20} {:<9}", "NAME", "ROLE"));
-        for person in people {
-            let expires = person.expires.map(|time| format!("expires {time}")).unwrap_or_default();
-            terminal::line_with_aside(&format!("{:<20} {:<9}", person.name, person.role), &expires);
-        }
+        let rows = people.iter().map(|person| {
+            let expires = person.expires.map(|time| time.to_string()).unwrap_or_default();
+            vec![person.name.to_string(), person.role.to_string(), expires]
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        terminal::table(&["NAME", "ROLE", "EXPIRES"], &rows);
     }
     Ok(())
 }

@@ -8,8 +8,8 @@ use anyhow::Context;
 use baton_runtime::Runtime;
 use serde_json::{Value, json};
 
-use crate::args::{Cli, MarketplaceCommand, PluginsCommand};
 use crate::{changes, setup, terminal};
+use baton_args::{Cli, MarketplaceCommand, PluginsCommand};
 
 /// Exit code for a plugin that is not installed.
 const NO_SUCH_PLUGIN: u8 = 3;

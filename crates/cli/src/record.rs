@@ -8,8 +8,8 @@ use anyhow::Context;
 use baton_model::replay::Recording;
 use tokio::net::TcpListener;
 
-use crate::args::{RecordArgs, ReplayArgs};
 use crate::{setup, terminal};
+use baton_args::{RecordArgs, ReplayArgs};
 
 /// Variable that names the file to record to. It also works for servers that an SDK starts.
 pub(crate) const RECORD: &str = "BATON_RECORD";

@@ -7,9 +7,9 @@ use anyhow::Context;
 use baton_rpc::RpcDoor;
 use tokio::net::TcpListener;
 
-use crate::args::{Cli, ModelArgs, PeerArgs};
 use crate::config::{self, Config, Environment};
 use crate::{cluster, file_limit, logging, setup, terminal};
+use baton_args::{Cli, ModelArgs, PeerArgs};
 
 /// Serves until the SDK closes standard input or sends a signal.
 pub(crate) fn serve(cli: &Cli) -> anyhow::Result<ExitCode> {

@@ -21,11 +21,11 @@ use baton_runtime::Runtime;
 use baton_runtime::cluster::Recovery;
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::args::{Cli, ServeArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
-use crate::logging::LogFormat;
 use crate::{cluster, file_limit, logging, notify, setup, share, terminal};
+use baton_args::LogFormat;
+use baton_args::{Cli, ServeArgs};
 
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();

@@ -21,9 +21,9 @@ use baton_store::{Seq, Span, Store};
 use serde_json::json;
 
 pub(crate) use self::local_time::LocalTime;
-use crate::args::{Cli, ModelArgs, SessionsCommand};
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, show, terminal};
+use baton_args::{Cli, ModelArgs, SessionsCommand};
 
 pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -120,11 +120,7 @@ fn show_event(event: &Event) {
             answer.print(&message.content);
             answer.end_line();
         }
-        Body::ToolStart(start) => {
-            let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
-            let short = show::shortened(arguments, 120);
-            terminal::dim_line(&format!("  ▸ {} {short}", start.tool_name));
-        }
+        Body::ToolStart(start) => terminal::dim_line(&format!("  ▸ {}", show::call(start))),
         Body::SessionError(error) => {
             terminal::line("");
             terminal::paragraph("! ", &error.message);

@@ -14,11 +14,11 @@ use baton_store::sqlite::{Migration, SqliteStore};
 use baton_store::{Store, StoreError};
 use tokio::time::timeout;
 
-use crate::args::{Cli, ModelArgs};
 use crate::config::{self, Config, Environment, StoreChoice};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
 use crate::{landing, logging};
+use baton_args::{Cli, ModelArgs};
 
 /// Size limit of a client's message, which includes attachments.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -86,8 +86,24 @@ impl std::ops::Deref for SessionStore {
     }
 }
 
+/// Checks that the home can be read. One that does not exist yet is created when something is stored.
+///
+/// # Errors
+/// When it cannot be read: it belongs to another user, or is no directory. Without this check, it would look empty.
+#[expect(clippy::disallowed_methods, reason = "one read, before anything else is done")]
+pub(crate) fn check_home(home: &Path) -> anyhow::Result<()> {
+    match std::fs::read_dir(home) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => anyhow::bail!(
+            "cannot read the home {}: {error}; run this as its owner, or choose another home with --home",
+            home.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Creates the store, with a home that is closed to other users. Opens no file and no connection yet.
 pub(crate) fn store(config: &Config, crash: Option<Arc<CrashPlan>>) -> anyhow::Result<SessionStore> {
+    check_home(&config.home.value)?;
     if let Err(error) = baton_ops::restore::finish(&config.home.value) {
         tracing::error!(%error, "cannot complete an interrupted restore; sessions may be missing until it is");
     }
@@ -298,7 +314,18 @@ mod tests {
     use baton_runtime::Join;
 
     use super::*;
-    use crate::args::Global;
+    use baton_args::Global;
+
+    #[test]
+    fn home_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+        let directory = tempfile::tempdir().unwrap();
+        check_home(directory.path()).unwrap();
+        check_home(&directory.path().join("later")).unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let refused = check_home(&file).unwrap_err().to_string();
+        assert!(refused.contains("cannot read the home") && refused.contains("--home"), "{refused}");
+    }
 
     #[test]
     fn blocked_thread_does_not_keep_the_runtime_from_ending() {

@@ -10,8 +10,8 @@ use baton_runtime::skills::overview::{self, SkillOverview};
 use baton_runtime::skills::set_skill_disabled;
 use serde_json::json;
 
-use crate::args::{Cli, SkillsCommand};
 use crate::{changes, setup, terminal};
+use baton_args::{Cli, SkillsCommand};
 
 /// Exit code for a skill that does not exist.
 const NO_SUCH_SKILL: u8 = 3;

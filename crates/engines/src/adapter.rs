@@ -61,6 +61,9 @@ pub(crate) trait Adapter: Send {
     /// Handles a line of the program. A line that arrives between prompts has no effect on the next one.
     fn receive(&mut self, line: &Value, steps: &mut Steps);
 
+    /// Handles a line of the program's stderr, without terminal sequences.
+    fn receive_diagnostic(&mut self, _line: &str, _steps: &mut Steps) {}
+
     /// Answers a permission request.
     fn decide(&mut self, _reference: &str, _verdict: Verdict, _steps: &mut Steps) {}
 
@@ -85,6 +88,11 @@ pub(crate) trait Adapter: Send {
 
     /// Whether the program prints nothing before its model answers, which may take long.
     fn starts_silently(&self) -> bool {
+        false
+    }
+
+    /// Whether the program tells by itself, with its first output, that it is not logged in.
+    fn reports_login(&self) -> bool {
         false
     }
 

@@ -14,6 +14,7 @@ mod fragments;
 mod json;
 mod limits;
 mod locks;
+mod login;
 mod opencode;
 mod pending;
 mod permission;
@@ -22,6 +23,7 @@ mod probe;
 mod process;
 mod program;
 mod registry;
+mod retry;
 mod thread;
 
 use std::collections::BTreeMap;
@@ -32,7 +34,7 @@ use std::pin::Pin;
 use baton_process::Ledger;
 use baton_protocol::Json;
 use baton_protocol::engine::EngineControl;
-use baton_protocol::event::{AssistantUsage, UserQuestion};
+use baton_protocol::event::{AssistantUsage, ModelCallFailure, UserQuestion};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::ToolResult;
 use tokio::sync::mpsc;
@@ -84,7 +86,8 @@ pub struct ToolServer {
 /// An event of a run. Reports are sent in the order of the events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// The run has started and its conversation has an id. At most once in a run; only notes can precede it.
+    /// The run has started and its conversation has an id. At most once in a run; only notes and retries can
+    /// precede it.
     Started {
         /// The id.
         token: ResumeToken,
@@ -148,7 +151,9 @@ pub enum Report {
     },
     /// Usage since the previous report of this kind.
     Usage(Box<AssistantUsage>),
-    /// Information for the user: a retry, a warning, a plan.
+    /// A call of the program's model failed, and the program repeats it.
+    Retries(Box<ModelCallFailure>),
+    /// Information for the user: a warning, a plan.
     Note {
         /// Whether it needs attention.
         warning: bool,

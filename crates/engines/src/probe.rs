@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::Installation;
+use crate::login;
 use crate::program::Program;
 
 /// How long a program may take to print its version.
@@ -74,7 +75,7 @@ fn problem(program: &Program, path: &Path, version: Option<&str>) -> Option<Stri
             info.name, info.install
         ));
     }
-    program.settings_error().or_else(|| not_logged_in(program))
+    program.settings_error().or_else(|| login::missing(program))
 }
 
 /// Runs the program to get its version.
@@ -112,43 +113,6 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
     let plain = version.split(['-', '+']).next()?;
     let mut parts = plain.splitn(3, '.').map(|part| part.parse().ok());
     Some([parts.next()??, parts.next()??, parts.next()??])
-}
-
-/// Describes that the user must log in first, where files and variables tell for sure. Blocks.
-#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
-fn not_logged_in(program: &Program) -> Option<String> {
-    let home = || program.variable("HOME").map(PathBuf::from);
-    let is_set = |names: &[&str]| names.iter().any(|name| program.variable(name).is_some());
-    let logged_in = match program.info.name {
-        "codex" => {
-            let directory =
-                program.variable("CODEX_HOME").map(PathBuf::from).or(Some(home()?.join(".codex")))?;
-            // A configured provider may need no login.
-            let configured = std::fs::read_to_string(directory.join("config.toml"))
-                .is_ok_and(|text| text.contains("model_provider") || text.contains("oss"));
-            configured
-                || directory.join("auth.json").is_file()
-                || is_set(&["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"])
-        }
-        // On other systems it uses the keychain.
-        "claude" if cfg!(target_os = "linux") => {
-            let directory =
-                program.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(Some(home()?.join(".claude")))?;
-            let configured = std::fs::read_to_string(directory.join("settings.json"))
-                .is_ok_and(|text| text.contains("apiKeyHelper") || text.contains("ANTHROPIC_"));
-            let variables = [
-                "ANTHROPIC_API_KEY",
-                "ANTHROPIC_AUTH_TOKEN",
-                "CLAUDE_CODE_OAUTH_TOKEN",
-                "CLAUDE_CODE_USE_BEDROCK",
-                "CLAUDE_CODE_USE_VERTEX",
-                "CLAUDE_CODE_USE_FOUNDRY",
-            ];
-            configured || directory.join(".credentials.json").is_file() || is_set(&variables)
-        }
-        _ => true,
-    };
-    (!logged_in).then(|| format!("{} is not logged in. {}", program.info.name, program.info.login))
 }
 
 #[cfg(test)]

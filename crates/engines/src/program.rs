@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::acp::{Acp, AcpProgram};
 use crate::adapter::Adapter;
 use crate::claude::{ClaudeControl, ClaudeExec};
-use crate::codex::{CodexAppServer, CodexExec};
+use crate::codex::{self, CodexAppServer, CodexExec};
 use crate::locks::Locks;
 use crate::opencode::{self, OpencodeExec};
 use crate::pi::{PiExec, PiRpc};
@@ -54,7 +54,7 @@ pub(crate) const PROGRAMS: [ProgramInfo; 6] = [
         name: "codex",
         command: "codex",
         install: "Install it with `npm install -g @openai/codex`.",
-        login: "Log in with `codex login`.",
+        login: codex::LOGIN,
         keys: &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"],
         oldest: [0, 100, 0],
         reserved_args: &[
@@ -141,14 +141,19 @@ pub(crate) const PROGRAMS: [ProgramInfo; 6] = [
         oldest: [0, 30, 0],
         reserved_args: &["--acp", "--experimental-acp", "--output-format", "-o", "--resume", "-r"],
         adapter: |_, _| {
-            Box::new(Acp::new(AcpProgram { name: "gemini --acp", args: &["--acp"], permissions: &[] }))
+            Box::new(Acp::new(AcpProgram {
+                name: "gemini --acp",
+                args: &["--acp"],
+                permissions: &[],
+                failure_log: None,
+            }))
         },
     },
     ProgramInfo {
         name: "qwen",
         command: "qwen",
         install: "Install it with `npm install -g @qwen-code/qwen-code`.",
-        login: "Log in by running `qwen` once, or set OPENAI_API_KEY.",
+        login: "Log in by running `qwen` once, or set OPENAI_API_KEY and the engine's `args` to `--auth-type openai`.",
         keys: &["OPENAI_API_KEY"],
         oldest: [0, 10, 0],
         reserved_args: &[
@@ -162,7 +167,12 @@ pub(crate) const PROGRAMS: [ProgramInfo; 6] = [
             "-c",
         ],
         adapter: |_, _| {
-            Box::new(Acp::new(AcpProgram { name: "qwen --acp", args: &["--acp"], permissions: &[] }))
+            Box::new(Acp::new(AcpProgram {
+                name: "qwen --acp",
+                args: &["--acp"],
+                permissions: &[],
+                failure_log: None,
+            }))
         },
     },
 ];
@@ -183,7 +193,12 @@ impl ProgramInfo {
             oldest: [0, 0, 0],
             reserved_args: &[],
             adapter: |info, _| {
-                Box::new(Acp::new(AcpProgram { name: info.name, args: &[], permissions: &[] }))
+                Box::new(Acp::new(AcpProgram {
+                    name: info.name,
+                    args: &[],
+                    permissions: &[],
+                    failure_log: None,
+                }))
             },
         })
     }

@@ -26,7 +26,7 @@ pub enum TransferError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The file could not be read or written.
-    #[error("cannot read or write the file: {0}")]
+    #[error("cannot read or write the file")]
     File(#[from] io::Error),
     /// No line of the file is an event.
     #[error(

@@ -345,7 +345,7 @@ export class Conversation {
         this.note(entry, place, visible(data.message));
         break;
       case "model.call_failure":
-        this.note(entry, place, `Model call failed: ${visible(data.errorMessage ?? data.statusCode ?? "unknown")}${data.batonRetryInMs ? "; trying again" : ""}`, "warning");
+        this.note(entry, place, `Model call failed: ${visible(data.errorMessage ?? data.statusCode ?? "unknown")}${data.batonRetryInMs === undefined ? "" : "; trying again"}`, "warning");
         break;
       case "abort":
         this.note(entry, place, `Cancelled${byName(data.batonBy)}`);

@@ -236,7 +236,7 @@ impl Models {
         settings: &SessionProviders<'_>,
     ) -> Result<Endpoint, ModelError> {
         let bad = |error| {
-            let why = format!("invalid model endpoint {url:?}: {error}");
+            let why = format!("invalid model endpoint: {error}");
             ModelError::new(ErrorKind::BadRequest, url, why)
         };
         let mut endpoint = Endpoint::new(url).map_err(bad)?.with_auth(auth);

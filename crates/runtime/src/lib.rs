@@ -96,6 +96,11 @@ pub async fn list_models(options: &Options) -> Result<Vec<serde_json::Value>, ba
     models(options).list().await
 }
 
+/// Returns the name of the model that sessions use if none is named: the configured one, or the first of the endpoint.
+pub async fn default_model(options: &Options) -> String {
+    models(options).usual().await
+}
+
 fn models(options: &Options) -> Models {
     Models::new(options.endpoint.clone(), &options.version, options.record.clone())
 }

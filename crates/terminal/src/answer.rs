@@ -40,6 +40,7 @@ impl AnswerPrinter {
         let shown = self.escape.next(text);
         match &mut self.markdown {
             Some(markdown) => {
+                markdown.resize(width_of(std::io::stdout()).unwrap_or(DEFAULT_WIDTH));
                 let shown = markdown.push(&shown);
                 self.show(&shown);
             }
@@ -57,6 +58,12 @@ impl AnswerPrinter {
         if self.line_is_open {
             self.show("\n");
         }
+    }
+
+    /// Whether the last printed line has not ended.
+    #[must_use]
+    pub fn line_is_open(&self) -> bool {
+        self.line_is_open
     }
 
     fn show(&mut self, text: &str) {

@@ -5,6 +5,13 @@ pub(crate) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
+/// Returns the number of columns of a text with styles.
+pub(crate) fn styled_width(text: &str) -> usize {
+    let mut pieces = text.split('\x1b');
+    let before = width(pieces.next().unwrap_or_default());
+    before + pieces.map(|piece| piece.split_once('m').map_or(0, |(_, after)| width(after))).sum::<usize>()
+}
+
 /// Cuts a text to a width. A cut text ends in `…`.
 pub fn cut(text: &str, limit: usize) -> String {
     if width(text) <= limit {
@@ -57,13 +64,29 @@ pub(crate) fn wrapped(line: &str, limit: usize, indent: usize) -> String {
     rows
 }
 
+/// Breaks a text into pieces of at most a width, at least one.
+pub(crate) fn chunks(text: &str, limit: usize) -> Vec<String> {
+    let (mut chunks, mut used) = (vec![String::new()], 0);
+    for c in text.chars() {
+        if used + char_width(c) > limit && used > 0 {
+            chunks.push(String::new());
+            used = 0;
+        }
+        used += char_width(c);
+        if let Some(chunk) = chunks.last_mut() {
+            chunk.push(c);
+        }
+    }
+    chunks
+}
+
 /// Fills a text with spaces up to a width.
 pub(crate) fn padded(text: &str, to: usize) -> String {
     format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }
 
 /// The width of a character by its block: terminals agree about these, and the rest is rare in titles and tables.
-fn char_width(c: char) -> usize {
+pub(crate) fn char_width(c: char) -> usize {
     match c {
         '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200d}' | '\u{fe00}'..='\u{fe0f}' => 0,
         '\u{1100}'..='\u{115f}'
@@ -89,8 +112,11 @@ mod tests {
         assert_eq!(cut("longer", 5), "long…");
         assert_eq!(cut("你好世界", 5), "你好…");
         assert_eq!(cut_start("/a/long/path", 6), "…/path");
+        assert_eq!(chunks("你好ab", 3), ["你", "好a", "b"]);
+        assert_eq!(chunks("", 3), [""]);
         assert_eq!(padded("你好", 6), "你好  ");
         assert_eq!(width("é👍e\u{301}"), 4);
+        assert_eq!(styled_width("a\u{1b}[1;4mbc\u{1b}[0md"), 4);
     }
 
     #[test]

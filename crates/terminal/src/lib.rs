@@ -13,6 +13,7 @@ mod input;
 mod log;
 mod markdown;
 mod question;
+mod status;
 mod table;
 
 use std::io::{IsTerminal, Write};
@@ -24,7 +25,8 @@ pub use self::columns::{cut as shortened, cut_start as shortened_start};
 pub use self::input::{Keyboard, Typed, ask, piped_input};
 pub use self::log::{LogLines, LogWriter};
 pub use self::question::Question;
-pub use self::table::{table, table_with_notes};
+pub use self::status::StatusLine;
+pub use self::table::{table, table_with_notes, whole_table};
 
 /// Prints a line to standard output and flushes it, because a program may wait for it.
 pub fn line(text: &str) {

@@ -1,17 +1,28 @@
-//! Tables of untrusted text: every cell stays in its row and its column.
+//! Tables of untrusted text: every cell stays in its row and its column. On a terminal that is too narrow, the widest columns
+//! get narrower, and their cells continue on further lines; only the last cell is cut.
 
 use std::io::IsTerminal;
 
-use super::columns::{cut, padded, width};
-use super::{dim, print, width_of};
+use super::columns::{chunks, cut, padded, width, wrapped};
+use super::{print, styled, width_of};
 use baton_markup::visible::Untrusted;
 
 /// Fewest columns of the last cell, however narrow the terminal is.
 const MIN_LAST: usize = 10;
+/// Columns of any other cell below which it is not narrowed.
+const MIN_CELL: usize = 9;
 
 /// Prints rows under a header. On a terminal, the last cell is cut to the space that is left.
 pub fn table(header: &[&str], rows: &[Vec<String>]) {
     table_with_notes(header, rows, &[]);
+}
+
+/// Prints rows under a header, of which no cell is cut.
+pub fn whole_table(header: &[&str], rows: &[Vec<String>]) {
+    // Only the last cell of a row is cut: an empty one.
+    let header: Vec<&str> = header.iter().copied().chain([""]).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| [row.as_slice(), &[String::new()]].concat()).collect();
+    table(&header, &rows);
 }
 
 /// Prints rows under a header, each with a note below it, which is not cut.
@@ -21,7 +32,7 @@ pub fn table_with_notes(header: &[&str], rows: &[Vec<String>], notes: &[String])
     let lines = lines(header, rows, width_of(&out).filter(|_| terminal));
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {
-        text += &if at == 0 { dim(Untrusted(line), terminal) } else { line.clone() };
+        text += &if at == 0 { styled("2", line.clone(), terminal) } else { line.clone() };
         text.push('\n');
         if let Some(note) = at.checked_sub(1).and_then(|row| notes.get(row)) {
             text += &format!("    {}\n", Untrusted(note));
@@ -30,6 +41,7 @@ pub fn table_with_notes(header: &[&str], rows: &[Vec<String>], notes: &[String])
     print(&text);
 }
 
+/// Renders the header and the rows, each of one or more lines.
 fn lines(header: &[&str], rows: &[Vec<String>], terminal: Option<usize>) -> Vec<String> {
     let escaped = |row: &Vec<String>| row.iter().map(|cell| Untrusted(cell).to_string()).collect::<Vec<_>>();
     let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
@@ -37,15 +49,43 @@ fn lines(header: &[&str], rows: &[Vec<String>], terminal: Option<usize>) -> Vec<
     let columns = all.first().map_or(0, Vec::len).saturating_sub(1);
     let widest = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).max();
     let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
+    let widths = narrowed(widths, widest(columns).unwrap_or(0).min(MIN_LAST), terminal);
     let used: usize = widths.iter().map(|width| width + 2).sum();
     let left = terminal.map(|terminal| terminal.saturating_sub(used + 1).max(MIN_LAST));
     let line = |row: &Vec<String>| {
-        let first: String = row.iter().zip(&widths).map(|(cell, to)| padded(cell, *to) + "  ").collect();
+        let cells: Vec<Vec<String>> = row.iter().zip(&widths).map(|(cell, to)| pieces(cell, *to)).collect();
         let last = row.get(columns).map(String::as_str).unwrap_or_default();
         let last = left.map_or_else(|| last.to_owned(), |left| cut(last, left));
-        (first + &last).trim_end().to_owned()
+        let count = cells.iter().map(Vec::len).max().unwrap_or(1);
+        let lines = (0..count).map(|number| {
+            let piece = |cell: &Vec<String>, to: &usize| {
+                padded(cell.get(number).map(String::as_str).unwrap_or_default(), *to) + "  "
+            };
+            let first: String = cells.iter().zip(&widths).map(|(cell, to)| piece(cell, to)).collect();
+            (first + if number == 0 { &last } else { "" }).trim_end().to_owned()
+        });
+        lines.collect::<Vec<_>>().join("\n")
     };
     all.iter().map(line).collect()
+}
+
+/// Narrows the widest columns until they fit a terminal together with a last cell of `last` columns. Columns that cannot fit
+/// stay as they are.
+fn narrowed(widths: Vec<usize>, last: usize, terminal: Option<usize>) -> Vec<usize> {
+    let Some(terminal) = terminal else { return widths };
+    let mut narrow = widths.clone();
+    while narrow.iter().map(|width| width + 2).sum::<usize>() + last >= terminal {
+        match narrow.iter_mut().max() {
+            Some(widest) if *widest > MIN_CELL => *widest -= 1,
+            _ => return widths,
+        }
+    }
+    narrow
+}
+
+/// Breaks a cell for a column of this width: between words, and within a word that is wider.
+fn pieces(cell: &str, to: usize) -> Vec<String> {
+    wrapped(cell, to, 0).split('\n').flat_map(|row| chunks(row, to)).collect()
 }
 
 #[cfg(test)]
@@ -59,5 +99,26 @@ mod tests {
         let shown = lines(&["ID", "TITLE"], &rows, Some(26));
         assert_eq!(shown, ["ID    TITLE", "a     one\\n2 forged\\x1b[…", "你好  a title that is mu…"]);
         assert_eq!(lines(&["ID", "TITLE"], &rows, None)[2], "你好  a title that is much too long for it");
+    }
+
+    #[test]
+    fn wide_columns_continue_below_on_a_narrow_terminal() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows =
+            [row(["page", "the address it listens on", "default"]), row(["/a/long/path/here", "x", "file"])];
+        let shown = lines(&["KEY", "VALUE", "SOURCE"], &rows, Some(34));
+        assert_eq!(
+            shown,
+            [
+                "KEY          VALUE        SOURCE",
+                "page         the address  default\n             it listens\n             on",
+                "/a/long/pat  x            file\nh/here",
+            ]
+        );
+        assert!(shown.iter().flat_map(|row| row.lines()).all(|line| width(line) < 34));
+        for other in [80, 20] {
+            let shown = lines(&["KEY", "VALUE", "SOURCE"], &rows, Some(other));
+            assert_eq!(shown[1].lines().count(), 1, "{other} columns need or allow no narrower ones");
+        }
     }
 }

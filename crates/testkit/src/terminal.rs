@@ -55,10 +55,10 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes())
     }
 
-    /// Returns everything written to the screen so far.
+    /// Returns everything written to the screen so far, but for rows that were erased.
     #[must_use]
     pub fn screen(&self) -> String {
-        self.screen.lock().unwrap().clone()
+        without_erased(&self.screen.lock().unwrap())
     }
 
     /// Waits until the screen contains this text.
@@ -66,16 +66,31 @@ impl Terminal {
     /// # Panics
     /// When it does not within the time limit.
     pub async fn until(&self, text: &str) {
+        self.until_within(text, Duration::from_secs(10)).await;
+    }
+
+    /// Waits until the screen contains this text.
+    ///
+    /// # Panics
+    /// When it does not within this time.
+    pub async fn until_within(&self, text: &str, limit: Duration) {
         let started = Instant::now();
         while !self.screen().contains(text) {
-            assert!(
-                started.elapsed() < Duration::from_secs(10),
-                "{text:?} is not on the screen:\n{}",
-                self.screen()
-            );
+            assert!(started.elapsed() < limit, "{text:?} is not on the screen:\n{}", self.screen());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+}
+
+/// Drops the rows that a status line has erased.
+fn without_erased(written: &str) -> String {
+    let mut pieces = written.split("\r\u{1b}[K");
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        shown.truncate(shown.rfind('\n').map_or(0, |end| end + 1));
+        shown.push_str(piece);
+    }
+    shown
 }
 
 /// Wraps the command in a small program that makes its input the controlling terminal.

@@ -1,4 +1,5 @@
-//! Hostile working directories: the server reads nothing outside of them, runs none of their programs, and does not hang.
+//! Hostile working directories and file systems: the server reads nothing outside of them, runs none of their programs, does not
+//! hang, and says when a disk is full.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,7 +12,7 @@ use baton_testkit::program::MODEL_KEY;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
-use crate::{eventually, scripted};
+use crate::{baton, eventually, scripted};
 
 fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -125,14 +126,41 @@ async fn diffs_run_no_git_filter_of_the_repository() {
 const HANG: &str = "mkdir -p $HOME_DIR/hung; exec 9<>/dev/fuse; \
     mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 hung $HOME_DIR/hung";
 
+/// Copies the home to a small file system, and fills it.
+const FULL: &str = "cp -a $HOME_DIR $HOME_DIR.$$; mount -t tmpfs -o size=4m tmpfs $HOME_DIR; \
+    cp -a $HOME_DIR.$$/. $HOME_DIR/; head -c 9000000 /dev/zero > $HOME_DIR/fill 2> /dev/null || true";
+
+/// Whether users of this machine can mount file systems as a script does.
+fn can_mount(script: &str, home: &Path) -> bool {
+    let tried = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-ec", script])
+        .env("HOME_DIR", home)
+        .output();
+    tried.is_ok_and(|tried| tried.status.success())
+}
+
+#[tokio::test]
+async fn full_disk_is_not_called_a_broken_one() {
+    let program = baton();
+    assert_eq!(program.run(&["run", "--demo", "hello"]).await.code(), Some(0));
+    if !can_mount(FULL, program.home()) {
+        eprintln!("skipped: this machine does not allow users to mount file systems");
+        return;
+    }
+    let program = program.in_sandbox(FULL);
+    for command in [&["sessions", "list"][..], &["run", "--demo", "hello"]] {
+        let ran = program.run(command).await;
+        assert_eq!(ran.code(), Some(1), "{command:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("the disk is full. Free some space"), "{command:?}: {}", ran.stderr);
+    }
+    let checked = program.run(&["doctor"]).await;
+    assert!(checked.stdout.contains("→ free some space"), "{}", checked.stdout);
+}
+
 #[tokio::test]
 async fn hanging_file_systems_block_neither_sessions_nor_shutdown() {
     let (program, _model) = scripted().await;
-    let possible = Command::new("unshare")
-        .args(["--map-root-user", "--mount", "sh", "-ec", HANG])
-        .env("HOME_DIR", program.work())
-        .output();
-    if !possible.is_ok_and(|tried| tried.status.success()) {
+    if !can_mount(HANG, &program.work()) {
         eprintln!("skipped: this machine does not allow users to mount file systems");
         return;
     }

@@ -90,12 +90,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("page", &[]),
     // Backups, services: they know the home and its store, and no live session.
     ("ops", &["agent", "private", "protocol", "store"]),
-    // The command line, and the program, which tests the whole.
+    // The command line: what can be written, what it does, and the program, which tests the whole.
+    ("args", &["people"]),
     ("baton", &["cli"]),
     (
         "cli",
         &[
-            "crush", "engines", "http", "markup", "model", "notify", "ops", "page", "peer", "people",
+            "args", "crush", "engines", "http", "markup", "model", "notify", "ops", "page", "peer", "people",
             "postgres", "private", "protocol", "rpc", "runtime", "store", "terminal",
         ],
     ),

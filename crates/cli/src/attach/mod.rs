@@ -10,10 +10,10 @@ use anyhow::Context;
 use serde_json::json;
 
 use self::session::AttachedSession;
-use crate::args::{AttachArgs, Cli, ModelArgs};
-use crate::client::{Client, NotFound, ServerLocator, SessionView};
+use crate::client::{Client, NotFound, ServerLocator, SessionView, id_for_people};
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, terminal};
+use baton_args::{AttachArgs, Cli, ModelArgs};
 
 pub(crate) fn attach(cli: &Cli, args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -27,6 +27,9 @@ pub(crate) fn attach(cli: &Cli, args: &AttachArgs) -> anyhow::Result<ExitCode> {
         home: &config.home.value,
         token: environment.get("BATON_TOKEN"),
     };
+    if args.url.is_none() && args.socket.is_none() {
+        setup::check_home(&config.home.value)?;
+    }
     let done = setup::run(async {
         let mut client = locator.connect()?;
         let session = choose(&client, locator, args).await;
@@ -72,7 +75,7 @@ fn introduce(session: &SessionView, args: &AttachArgs) {
     }
     let about = [session.title.as_deref(), session.cwd.as_deref()];
     let about: String = about.into_iter().flatten().map(|text| format!(" · {text}")).collect();
-    terminal::note(&format!("session {}{about}", session.id));
+    terminal::note(&format!("session {}{about}", id_for_people(&session.id)));
     terminal::note(if args.read_only {
         "watching; Ctrl-C leaves"
     } else {

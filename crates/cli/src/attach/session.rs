@@ -9,13 +9,13 @@ use baton_protocol::{Event, SessionId};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::args::AttachArgs;
 use crate::client::{
     AcceptedPrompt, Client, Detail, EventStream, PendingList, PendingRequest, RequestFailure, Screen,
     ServerLocator, SessionView, StreamedEvent, exit_code, is_about_requests,
 };
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
+use baton_args::AttachArgs;
 
 /// Delays between attempts to reconnect; the last one repeats.
 const RECONNECT_DELAYS: [Duration; 4] =

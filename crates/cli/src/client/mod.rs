@@ -1,6 +1,7 @@
 //! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`requests`] are its
-//! questions to the user, [`screen`] shows events.
+//! questions to the user, [`screen`] shows events, [`activity`] what happens between them.
 
+mod activity;
 mod http;
 mod locate;
 mod requests;
@@ -11,6 +12,9 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::terminal;
+
+pub(crate) use self::activity::Activity;
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
 pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};
@@ -82,6 +86,20 @@ pub(crate) enum NotFound {
     AnySession,
 }
 
+/// Returns a session's id for a note to people: on a terminal, the beginning of a generated id, with which all commands find
+/// the session, so that the note fits on a line.
+pub(crate) fn id_for_people(id: &str) -> &str {
+    shortened_id(id, terminal::errors_are_on_a_terminal())
+}
+
+fn shortened_id(id: &str, is_on_terminal: bool) -> &str {
+    const GENERATED: usize = 36;
+    match id.split_once('-') {
+        Some((first, _)) if is_on_terminal && id.len() == GENERATED && first.len() == 8 => first,
+        _ => id,
+    }
+}
+
 /// The exit code of a prompt with this outcome.
 pub(crate) fn exit_code(outcome: baton_protocol::event::Outcome) -> u8 {
     use baton_protocol::event::Outcome;
@@ -89,5 +107,18 @@ pub(crate) fn exit_code(outcome: baton_protocol::event::Outcome) -> u8 {
         Outcome::Completed => 0,
         Outcome::Failed => 1,
         Outcome::Cancelled | Outcome::Interrupted => 130,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_ids_are_short_on_a_terminal() {
+        let generated = "69a4ea27-b95e-4776-afdb-9a8f4528ded1";
+        assert_eq!(shortened_id(generated, true), "69a4ea27");
+        assert_eq!(shortened_id(generated, false), generated, "scripts get the whole id");
+        assert_eq!(shortened_id("my-long-name", true), "my-long-name");
     }
 }

@@ -1,10 +1,12 @@
 //! Prints the events of a session: answers to standard output, everything else to standard error.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use baton_protocol::ToolCallId;
 use baton_protocol::event::{AssistantUsage, Body, Event, ModelCallFailure, Outcome, ToolComplete};
 
+use super::activity::Activity;
 use super::requests::TRUST_TOOL;
 use crate::terminal::Question;
 use crate::{show, terminal};
@@ -12,6 +14,9 @@ use crate::{show, terminal};
 /// Limit of lines for the output of a running tool, and for a result that was not streamed.
 const OUTPUT_LINES: usize = 10;
 const RESULT_LINES: usize = 4;
+
+/// How long nothing is printed before the status line says why.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// How much is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +43,9 @@ pub(crate) struct Screen {
     outputs: BTreeMap<ToolCallId, Output>,
     /// The call that asks to trust the workspace.
     trust: Option<ToolCallId>,
+    status: terminal::StatusLine,
+    /// When something was printed last.
+    printed: Instant,
 }
 
 /// Output of a tool.
@@ -52,8 +60,17 @@ struct Output {
 impl Screen {
     pub(crate) fn new(detail: Detail) -> Self {
         let (streamed, answer) = (String::new(), terminal::AnswerPrinter::new());
-        let outputs = BTreeMap::new();
-        Self { detail, streamed, answer, incomplete: None, hint_is_open: false, outputs, trust: None }
+        Self {
+            detail,
+            streamed,
+            answer,
+            incomplete: None,
+            hint_is_open: false,
+            outputs: BTreeMap::new(),
+            trust: None,
+            status: terminal::StatusLine::new(),
+            printed: Instant::now(),
+        }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -76,9 +93,11 @@ impl Screen {
             _ if event.agent_id.is_some() => {}
             Body::MessageStart(_) => self.begin_answer(),
             Body::MessageDelta(delta) => {
-                self.answer.print(&delta.delta_content);
+                self.print_answer(&delta.delta_content);
                 self.streamed.push_str(&delta.delta_content);
             }
+            // The text before a call is complete, and its arguments can take long.
+            Body::ToolCallDelta(_) if self.answer.line_is_open() => self.end_line(),
             Body::AssistantMessage(message) => self.finish_answer(&message.content),
             Body::ToolPartialResult(part) => self.show_output(&part.tool_call_id, &part.partial_output),
             Body::ToolProgress(progress) => self.note(&format!("  {}", progress.progress_message)),
@@ -101,10 +120,10 @@ impl Screen {
     /// Prints what of a complete answer was not streamed; all of it if some of the stream was missed.
     fn finish_answer(&mut self, content: &str) {
         match content.strip_prefix(self.streamed.as_str()) {
-            Some(rest) => self.answer.print(rest),
+            Some(rest) => self.print_answer(rest),
             None => {
                 self.end_line();
-                self.answer.print(content);
+                self.print_answer(content);
             }
         }
         self.begin_answer();
@@ -127,7 +146,11 @@ impl Screen {
     fn show_failure(&mut self, failure: &ModelCallFailure) {
         let Some(pause) = failure.retry_in_ms else { return };
         let why = failure.error_message.as_deref().unwrap_or("the model call failed");
-        self.note(&format!("! {why} Retrying in {:.1} s.", pause as f64 / 1000.0));
+        match pause {
+            // Some engines do not tell the pause.
+            0 => self.note(&format!("! {why} Retrying.")),
+            pause => self.note(&format!("! {why} Retrying in {:.1} s.", pause as f64 / 1000.0)),
+        }
     }
 
     fn show_output(&mut self, call: &ToolCallId, text: &str) {
@@ -238,7 +261,27 @@ impl Screen {
         self.hint_is_open = false;
     }
 
+    /// Says what the session is doing, if nothing was printed for a while. Called every second.
+    pub(crate) fn show_activity(&mut self, activity: &Activity, now: Instant) {
+        let is_quiet = now.saturating_duration_since(self.printed) >= SILENCE;
+        if is_quiet && self.detail == Detail::Full && !self.hint_is_open && !self.answer.line_is_open() {
+            self.status.show(&activity.describe(now));
+        }
+    }
+
+    /// Prints a part of an answer.
+    fn print_answer(&mut self, text: &str) {
+        self.about_to_print();
+        self.answer.print(text);
+    }
+
+    fn about_to_print(&mut self) {
+        self.status.erase();
+        self.printed = Instant::now();
+    }
+
     pub(crate) fn end_line(&mut self) {
+        self.about_to_print();
         if std::mem::take(&mut self.hint_is_open) {
             terminal::end_open_line();
         }

@@ -7,7 +7,7 @@ use baton_runtime::ServerEndpoint;
 use serde::Deserialize;
 
 use super::{Environment, Sourced};
-use crate::args::ModelArgs;
+use baton_args::ModelArgs;
 
 const OPENAI: &str = "https://api.openai.com/v1";
 const ANTHROPIC: &str = "https://api.anthropic.com";

@@ -10,7 +10,7 @@ use baton_rpc::RpcLimits;
 use serde::Deserialize;
 
 use super::show::TableRows;
-use crate::args::ServeArgs;
+use baton_args::ServeArgs;
 
 /// The `[rpc]` table of the configuration file. Missing keys have defaults.
 #[derive(Debug, Default, Clone, Deserialize)]

@@ -31,9 +31,9 @@ use self::mcp::McpTable;
 use self::notifications::NotificationsTable;
 use self::store::{RecoveryTable, StoreTable};
 use self::workspaces::WorkspaceTable;
-use crate::args::{Global, ModelArgs};
-use crate::logging::LogFormat;
 use crate::tool_environment::ToolsTable;
+use baton_args::LogFormat;
+use baton_args::{Global, ModelArgs};
 
 pub(crate) use self::endpoint::{describe, fingerprint};
 pub(crate) use self::environment::Environment;
@@ -146,7 +146,10 @@ pub(crate) fn load(
     Ok(Config {
         home: Sourced { value: PathBuf::from(home.value), source: home.source },
         log_level: pick(global.log_level.clone(), &["BATON_LOG"], file.log_level.clone(), "warn"),
-        log_format: Sourced { value: LogFormat::parse(&log_format.value)?, source: log_format.source },
+        log_format: Sourced {
+            value: LogFormat::parse(&log_format.value).map_err(anyhow::Error::msg)?,
+            source: log_format.source,
+        },
         durability: Sourced { value: parse_durability(&durability.value)?, source: durability.source },
         endpoint: endpoint::endpoint(model, token_variable, environment, &file.model, &file_source),
         model: (!name.value.is_empty()).then_some(name),

@@ -14,8 +14,8 @@ use toml::Value;
 
 use super::endpoint::without_credentials;
 use super::{Config, Environment, Sourced, describe, load};
-use crate::args::{Cli, ConfigArgs, ModelArgs};
 use crate::terminal;
+use baton_args::{Cli, ConfigArgs, ModelArgs};
 
 /// Tables whose values may be secrets: only their keys are shown.
 const SECRET_TABLES: [&str; 2] = ["env", "headers"];
@@ -41,7 +41,8 @@ impl TableRows<'_> {
 pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
     let config = load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
     let note = if config.file_found { "" } else { " (not found)" };
-    let heading = format!("# {}{note}", config.file.display());
+    let file = config.file.display().to_string();
+    let heading = format!("# {file}{note}");
     let rows = rows(config);
     if args.json {
         let values: serde_json::Map<_, _> = rows
@@ -51,10 +52,15 @@ pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
         terminal::json(&serde_json::to_string_pretty(&values)?);
     } else {
         terminal::line(&heading);
-        let rows: Vec<_> = rows.into_iter().map(|(key, value, source)| vec![key, value, source]).collect();
-        terminal::table(&["SETTING", "VALUE", "SOURCE"], &rows);
+        terminal::whole_table(&["SETTING", "VALUE", "SOURCE"], &cells(rows, &file));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the cells of the table. The heading has named the file.
+fn cells(rows: Rows, file: &str) -> Vec<Vec<String>> {
+    let short = |source: String| if source == file { "file".to_owned() } else { source };
+    rows.into_iter().map(|(key, value, source)| vec![key, value, short(source)]).collect()
 }
 
 /// Returns all rows: those of known settings first.
@@ -300,5 +306,12 @@ mod tests {
         assert_eq!(row("http.max_streams"), Some(("2048", "default")));
         assert_eq!(row("rpc.token_seconds"), Some(("10", "default")));
         assert_eq!(row("notifications.delay_seconds"), Some(("20", "default")));
+    }
+
+    #[test]
+    fn table_names_the_file_in_its_heading_only() {
+        let row = |value: &str, source: &str| ("home".to_owned(), value.to_owned(), source.to_owned());
+        let shown = cells(vec![row("/h", "/c.toml"), row("/h", "default")], "/c.toml");
+        assert_eq!(shown, [["home", "/h", "file"], ["home", "/h", "default"]]);
     }
 }

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::project::ProjectFile;
 use super::{Surroundings, described, no_such_server};
-use crate::args::{AddArgs, McpScope, McpTransport};
 use crate::{changes, terminal};
+use baton_args::{AddArgs, McpScope, McpTransport};
 
 pub(super) async fn add(around: &Surroundings, args: &AddArgs) -> anyhow::Result<ExitCode> {
     let config = match configuration(args) {
@@ -205,7 +205,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command, McpCommand};
+    use baton_args::{Cli, Command, McpCommand};
 
     fn configured(line: &[&str]) -> anyhow::Result<Value> {
         let cli = Cli::try_parse_from(["baton", "mcp", "add"].iter().chain(line))?;

@@ -19,10 +19,10 @@ use std::time::Duration;
 use anyhow::Context;
 use baton_runtime::mcp::{Reach, ServerCatalogue, ServerConfig};
 
-use crate::args::{Cli, McpCommand, ModelArgs};
 use crate::client::NotFound;
 use crate::config::{self, Config, Environment};
 use crate::{logging, operate, setup, terminal};
+use baton_args::{Cli, McpCommand, ModelArgs};
 
 pub(crate) use self::list::unusable_programs;
 

@@ -7,9 +7,9 @@ use baton_protocol::Timestamp;
 use baton_runtime::audit::{self, AuditEntry};
 
 use super::load;
-use crate::args::{AuditArgs, Cli};
 use crate::sessions::LocalTime;
 use crate::{setup, terminal};
+use baton_args::{AuditArgs, Cli};
 
 /// Characters of a session's id that are shown on a terminal.
 const SHORT_ID: usize = 8;

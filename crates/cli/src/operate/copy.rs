@@ -14,9 +14,9 @@ use serde_json::json;
 use std::sync::Arc;
 
 use super::{ProgressNotes, load};
-use crate::args::{Cli, CopyArgs, StoreCommand};
 use crate::setup::SessionStore;
 use crate::{config, setup, terminal};
+use baton_args::{Cli, CopyArgs, StoreCommand};
 
 pub(crate) fn store(cli: &Cli, command: &StoreCommand) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;

@@ -14,10 +14,10 @@ use baton_store::{Owner, Store, StoreError};
 use serde_json::{Value, json};
 
 use super::{NOTHING_TO_DO, load};
-use crate::args::{Cli, GrantsCommand, RevokeArgs};
 use crate::client::{RequestFailure, ServerLocator};
 use crate::discovery::RunningServer;
 use crate::{changes, sessions, setup, terminal};
+use baton_args::{Cli, GrantsCommand, RevokeArgs};
 
 pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;

@@ -13,10 +13,10 @@ use baton_ops::restore::{RestoreOptions, RestoreReport};
 use baton_runtime::owner;
 use serde_json::json;
 
-use crate::args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{self, RunningServer};
 use crate::{logging, setup, terminal};
+use baton_args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
 
 pub(crate) use self::audit::audit;
 pub(crate) use self::copy::store;
@@ -30,9 +30,11 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// Priority of a backup: the server comes first.
 const BACKUP_NICENESS: i32 = 10;
 
+/// Loads the configuration of a command that uses the home.
 pub(crate) fn load(cli: &Cli) -> anyhow::Result<Config> {
     let config = config::load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
     logging::start(&config);
+    setup::check_home(&config.home.value)?;
     Ok(config)
 }
 

@@ -8,9 +8,9 @@ use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::NOTHING_TO_DO;
-use crate::args::{Cli, InstallArgs, ServiceCommand};
 use crate::config::Environment;
 use crate::{changes, terminal};
+use baton_args::{Cli, InstallArgs, ServiceCommand};
 
 pub(crate) fn service(cli: &Cli, command: &ServiceCommand) -> anyhow::Result<ExitCode> {
     match command {

@@ -1,6 +1,7 @@
 //! A prompt on its way to its outcome: events are shown, requests are put to the user, Ctrl-C cancels.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use baton_protocol::Event;
@@ -8,10 +9,10 @@ use baton_protocol::event::{Body, Outcome, TurnSettled};
 use serde_json::json;
 
 use super::place::{Arrived, Leaving, SessionHost};
-use crate::args::RunArgs;
-use crate::client::{Detail, PendingRequest, Screen, exit_code, is_about_requests};
+use crate::client::{Activity, Detail, PendingRequest, Screen, exit_code, id_for_people, is_about_requests};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
+use baton_args::RunArgs;
 
 /// Exit codes of answers that are not what they should be. Documented in the help of `baton run`.
 const TRUNCATED: u8 = 3;
@@ -31,6 +32,7 @@ pub(super) struct Conversation<'a> {
     /// The request that the user is asked about.
     asked: Option<PendingRequest>,
     progress: Progress,
+    activity: Activity,
 }
 
 /// What has happened to the prompt.
@@ -66,12 +68,14 @@ impl<'a> Conversation<'a> {
             keyboard: None,
             asked: None,
             progress: Progress::default(),
+            activity: Activity::of_prompt(Instant::now()),
         })
     }
 
     /// Sends the prompt, and follows it to its outcome.
     pub(super) async fn run(mut self, text: String) -> anyhow::Result<ExitCode> {
-        self.screen.note(&format!("session {} · {}", self.place.id(), self.place.describe()));
+        let id = id_for_people(self.place.id());
+        self.screen.note(&format!("session {id} · {}", self.place.describe()));
         let settled = self.converse(&text).await;
         self.screen.end_line();
         let is_failed_start = match &settled {
@@ -96,6 +100,7 @@ impl<'a> Conversation<'a> {
     async fn converse(&mut self, text: &str) -> anyhow::Result<Option<TurnSettled>> {
         self.progress.prompt = self.place.prompt(text).await?;
         let mut outcome = None;
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
                 arrived = self.place.next_event() => {
@@ -113,6 +118,7 @@ impl<'a> Conversation<'a> {
                     }
                 }
                 typed = typed(&mut self.keyboard) => self.typed(typed).await?,
+                _ = seconds.tick() => self.screen.show_activity(&self.activity, Instant::now()),
                 () = self.interrupts.next() => {
                     if self.progress.is_cancelled {
                         return Ok(None);
@@ -152,6 +158,7 @@ impl<'a> Conversation<'a> {
             terminal::json_line(json);
         }
         self.progress.track(event);
+        self.activity.track(event, Instant::now());
         match &event.body {
             Body::TurnSettled(settled)
                 if settled.prompt_ids.iter().any(|id| id.to_string() == self.progress.prompt) =>
@@ -160,7 +167,9 @@ impl<'a> Conversation<'a> {
             }
             Body::UserMessage(message) => {
                 let own = message.message_id.is_some_and(|id| id.to_string() == self.progress.prompt);
-                if !own {
+                if own {
+                    self.activity.begin_turn(Instant::now());
+                } else {
                     self.screen.note(&format!("> {}", message.content));
                 }
             }

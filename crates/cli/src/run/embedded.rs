@@ -17,11 +17,11 @@ use tokio::task::JoinHandle;
 
 use super::place::{Arrived, Leaving, SessionHost, current_directory, describe, model_of};
 use super::remote::Remote;
-use crate::args::{PeerArgs, RunArgs};
 use crate::client::{Address, Client, ServerLocator, SessionView, user_of_terminal};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{PublishedFile, RunningServer, socket_of_run};
 use crate::{cluster, sessions, setup, terminal};
+use baton_args::{PeerArgs, RunArgs};
 
 /// A session in this process.
 pub(super) struct Embedded {

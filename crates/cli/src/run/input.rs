@@ -1,7 +1,7 @@
 //! The prompt: arguments and piped input.
 
-use crate::args::RunArgs;
 use crate::terminal;
+use baton_args::RunArgs;
 
 /// Joins the arguments and piped standard input to a prompt. `-` says where the input goes; without it, the input follows the
 /// arguments. `None`, after a message, if there is no prompt.

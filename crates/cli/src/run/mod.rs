@@ -13,9 +13,9 @@ use std::process::ExitCode;
 
 use self::conversation::Conversation;
 use self::place::SessionHost;
-use crate::args::{Cli, RunArgs};
 use crate::config::{self, Environment};
 use crate::{logging, setup};
+use baton_args::{Cli, RunArgs};
 
 pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::embedded::Embedded;
 use super::remote::Remote;
-use crate::args::RunArgs;
 use crate::client::{PendingRequest, RequestFailure, ServerLocator};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{self, ProcessRole, RunningServer};
+use baton_args::RunArgs;
 
 /// Variables that concern one process: with them, the session lives in this one.
 const OWN_PROCESS: [&str; 3] = [crate::record::RECORD, "BATON_REPLAY", "BATON_CRASH_AT"];
@@ -63,7 +63,6 @@ impl SessionHost {
         };
         let is_own = args.no_server || OWN_PROCESS.iter().any(|name| environment.get(name).is_some());
         let mut note = None;
-        let engines = baton_runtime::engine_names(&options);
         if !is_own {
             discovery::check_user(&config.home.value)?;
             let server =
@@ -73,7 +72,10 @@ impl SessionHost {
                     note = Some(format!("not using the server (process {}): {why}", server.pid()));
                 }
                 Some((server, choice)) => {
-                    match Remote::open(locator, server, choice, config, args, &engines).await? {
+                    if let (EndpointChoice::OfServer, Some(endpoint)) = (&choice, &server.endpoint) {
+                        check_model(args, &endpoint.description, &options)?;
+                    }
+                    match Remote::open(locator, server, choice, config, args, &options).await? {
                         Ok(remote) => return Ok(Self::Server(Box::new(remote))),
                         Err(why) => {
                             note = Some(format!("not using the server (process {}): {why}", server.pid()));
@@ -83,6 +85,7 @@ impl SessionHost {
                 None => {}
             }
         }
+        check_model(args, &config::describe(&config.endpoint.value), &options)?;
         Embedded::open(config, options, args, locator, note).await
     }
 
@@ -195,6 +198,18 @@ fn endpoint_for(server: &RunningServer, config: &Config, args: &RunArgs) -> Endp
         ServerEndpoint::Demo => EndpointChoice::Unavailable("it does not use the demo model"),
         _ => EndpointChoice::Unavailable("it uses another endpoint"),
     }
+}
+
+/// Refuses a model that no provider has: the demo model would answer in its name.
+fn check_model(args: &RunArgs, endpoint: &str, options: &Options) -> anyhow::Result<()> {
+    let Some(model) = &args.model.model else { return Ok(()) };
+    let first = model.split('/').next().unwrap_or_default();
+    let is_of_engine = args.engine.is_some() || baton_runtime::engine_names(options).contains(&first);
+    anyhow::ensure!(
+        is_of_engine || endpoint != config::describe(&ServerEndpoint::Demo),
+        "no provider is configured for the model {model:?}; set OPENAI_API_KEY, ANTHROPIC_API_KEY or OPENAI_BASE_URL"
+    );
+    Ok(())
 }
 
 /// The model of a session, as the arguments name it. For an engine it is the engine's name, optionally with one of its own

@@ -5,16 +5,17 @@ use std::time::Duration;
 use anyhow::Context;
 use baton_protocol::provider::ProviderConfig;
 use baton_protocol::{Event, SessionId};
+use baton_runtime::Options;
 use serde_json::{Value, json};
 
 use super::place::{Arrived, EndpointChoice, Leaving, current_directory, describe, model_of};
-use crate::args::RunArgs;
 use crate::client::{
     AcceptedPrompt, Client, EventStream, PendingList, PendingRequest, RequestFailure, ServerLocator,
     SessionView,
 };
 use crate::config::{self, Config};
 use crate::discovery::RunningServer;
+use baton_args::RunArgs;
 
 /// Delays between attempts to reconnect, half a minute in all: enough to restart a server by hand.
 const RECONNECT_DELAYS: [Duration; 9] = [
@@ -56,7 +57,7 @@ impl Remote {
         endpoint: EndpointChoice,
         config: &Config,
         args: &RunArgs,
-        engines: &[&str],
+        options: &Options,
     ) -> anyhow::Result<Result<Self, String>> {
         let client = locator.client(server)?;
         let health = tokio::time::timeout(HEALTH_LIMIT, client.get::<Value>("/api/health")).await;
@@ -65,7 +66,7 @@ impl Remote {
             Ok(Err(failure)) => return Ok(Err(failure.to_string())),
             Err(_) => return Ok(Err(format!("it does not respond within {} s", HEALTH_LIMIT.as_secs()))),
         }
-        let Some((session, is_new)) = find_or_create(&client, &endpoint, config, args).await? else {
+        let Some((session, is_new)) = find_or_create(&client, &endpoint, config, args, options).await? else {
             return Ok(Err("it refuses the endpoint of this command".to_owned()));
         };
         let held = session.held_by.is_some().then(|| locator.connect_to_holder(&session)).transpose()?;
@@ -73,7 +74,7 @@ impl Remote {
             EndpointChoice::Own(_) => config::describe(&config.endpoint.value),
             _ => server.endpoint.as_ref().map(|of| of.description.clone()).unwrap_or_default(),
         };
-        let what = describe(session.model.as_deref(), engines, &endpoint);
+        let what = describe(session.model.as_deref(), &baton_runtime::engine_names(options), &endpoint);
         let description = format!("{what} · on server {}", server.pid());
         Ok(Ok(Self::new(held.flatten().unwrap_or(client), &session, description, is_new)))
     }
@@ -183,6 +184,7 @@ async fn find_or_create(
     endpoint: &EndpointChoice,
     config: &Config,
     args: &RunArgs,
+    options: &Options,
 ) -> anyhow::Result<Option<(SessionView, bool)>> {
     let cwd = current_directory()?;
     let found = match &args.session {
@@ -199,10 +201,17 @@ async fn find_or_create(
         EndpointChoice::Own(provider) => Some(provider_field(provider)),
         _ => None,
     };
+    // A provider of a session has no default model; this command uses the same one as without a server.
+    let needs_model = provider.is_some() && found.as_ref().is_none_or(|session| session.model.is_none());
+    let model = match model {
+        None if needs_model => Some(baton_runtime::default_model(options).await),
+        named => named,
+    };
     match found {
         Some(session) => {
             // A session keeps its model and provider unless this command names others.
-            let model = model.filter(|_| args.engine.is_some() || args.model.model.is_some());
+            let is_named = args.engine.is_some() || args.model.model.is_some();
+            let model = model.filter(|_| is_named || needs_model);
             let change = without_nulls(json!({ "model": model, "provider": provider }));
             if change.as_object().is_some_and(serde_json::Map::is_empty) {
                 return Ok(Some((session, false)));

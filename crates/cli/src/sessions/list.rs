@@ -110,8 +110,10 @@ pub(super) async fn list(
         .collect();
     if json {
         terminal::json(&serde_json::to_string_pretty(&json!({ "sessions": shown }))?);
-    } else if shown.is_empty() {
+    } else if all.is_empty() {
         terminal::note("no sessions yet; create one with `baton run \"hello\"`");
+    } else if shown.is_empty() && here {
+        terminal::note("no sessions of this directory; `baton sessions list` shows all");
     } else {
         print(&shown, &all, &[]);
     }

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::ResumeToken;
 use crate::adapter::{Adapter, Launch, LaunchContext, OUTPUT_LIMIT, RunEnding, Step, Steps};
 use crate::json::{list, readable, text};
+use crate::retry::{FailureLog, Failures};
 use permissions::Permissions;
 use schema::{Capabilities, PermissionRequest, Update, client_methods, methods};
 use updates::Updates;
@@ -34,6 +35,8 @@ pub(crate) struct AcpProgram {
     pub(crate) args: &'static [&'static str],
     /// Environment variables that make it ask for permissions.
     pub(crate) permissions: &'static [(&'static str, &'static str)],
+    /// How it logs failed model calls, for which the protocol has no message.
+    pub(crate) failure_log: Option<FailureLog>,
 }
 
 #[derive(Debug)]
@@ -54,6 +57,7 @@ pub(crate) struct Acp {
     sent: VecDeque<(u64, Sent)>,
     updates: Updates,
     permissions: Permissions,
+    failures: Failures,
 }
 
 /// A request to the agent.
@@ -85,6 +89,7 @@ impl Acp {
             sent: VecDeque::new(),
             updates: Updates::default(),
             permissions: Permissions::default(),
+            failures: Failures::default(),
         }
     }
 }
@@ -115,12 +120,14 @@ impl Adapter for Acp {
         self.permissions.cwd.clone_from(&spec.cwd);
         let protocol = self.program.args.iter().map(|argument| (*argument).to_owned());
         let args = protocol.chain(context.settings.extra_args.iter().cloned()).collect();
-        let environment = if spec.allow_all { Vec::new() } else { self.program.permissions.to_vec() };
+        let mut environment = if spec.allow_all { Vec::new() } else { self.program.permissions.to_vec() };
+        environment.extend(self.program.failure_log.iter().flat_map(|log| log.environment));
         Launch { args, environment, ..Launch::default() }
     }
 
     fn prompt(&mut self, prompt: &str, steps: &mut Steps) {
         self.updates.reset();
+        self.failures = Failures::default();
         match self.session.clone() {
             Some(session) => {
                 steps.identified(&session, self.updates.model.as_deref());
@@ -141,6 +148,15 @@ impl Adapter for Acp {
             }
             (None, Some(id)) => self.on_response(id, line, steps),
             _ => {}
+        }
+    }
+
+    fn receive_diagnostic(&mut self, line: &str, steps: &mut Steps) {
+        if let Some(log) = &self.program.failure_log
+            && let Some(failed) = (log.read)(line)
+            && self.session.as_deref() == Some(failed.conversation)
+        {
+            self.failures.add(log.program, failed.reason, steps);
         }
     }
 
@@ -188,6 +204,7 @@ impl Acp {
             && session == params["sessionId"].as_str()
             && let Some(update) = Update::read(&params["update"])
         {
+            self.failures = Failures::default();
             self.updates.receive(update, steps);
         }
     }

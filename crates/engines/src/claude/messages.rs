@@ -1,6 +1,7 @@
 //! Output of claude in both modes: a line for each block of a message, and one for the result of a run.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use baton_protocol::event::AssistantUsage;
 use serde_json::Value;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use crate::adapter::{RunEnding, Steps, result_type, tool_result};
 use crate::fragments::Thoughts;
 use crate::json::{block_text, list, number, text};
+use crate::retry::Retry;
 use crate::{Report, ThreadSpec};
 
 #[derive(Debug, Default)]
@@ -52,7 +54,7 @@ impl Messages {
                     steps.identified(session, text(line, "/model"));
                 }
             }
-            "api_retry" => steps.note(retry(line)),
+            "api_retry" => steps.report(retry(line)),
             "compact_boundary" => steps.note("The conversation was summarised to make room."),
             _ => {}
         }
@@ -151,17 +153,17 @@ impl Messages {
     }
 }
 
-/// Describes a retry.
-fn retry(line: &Value) -> String {
-    let count = |name: &str| number(line, name).unwrap_or(0);
-    let seconds = line["retry_delay_ms"].as_f64().unwrap_or(0.0) / 1000.0;
-    let status = number(line, "/error_status").map(|status| format!(" (HTTP {status})")).unwrap_or_default();
-    format!(
-        "claude retries in {seconds:.0} s, {} of {}: {}{status}",
-        count("/attempt"),
-        count("/max_retries"),
-        text(line, "/error").unwrap_or("no reason given")
-    )
+/// Reports a retry.
+fn retry(line: &Value) -> Report {
+    let retry = Retry {
+        program: "claude",
+        // Without a connection, the reason is just that.
+        reason: text(line, "/error").filter(|error| *error != "unknown").unwrap_or("the model call failed"),
+        status: number(line, "/error_status"),
+        attempt: number(line, "/attempt").zip(number(line, "/max_retries")),
+        pause: Duration::from_millis(line["retry_delay_ms"].as_f64().unwrap_or_default() as u64),
+    };
+    retry.report()
 }
 
 /// Returns the name of the built-in tool that does the same, if there is one.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::approvals::Approvals;
 use super::items::{self, Items};
-use super::{Counts, common_args};
+use super::{Counts, LOGIN, common_args, retry};
 use crate::Report;
 use crate::adapter::{Adapter, Launch, LaunchContext, RunEnding, Step, Steps};
 use crate::json::{list, readable, text};
@@ -42,6 +42,8 @@ pub(crate) struct CodexAppServer {
 #[derive(Debug)]
 enum Sent {
     Initialize,
+    /// Reads whether codex is logged in.
+    Account,
     Thread,
     Turn,
     Steer(String),
@@ -58,6 +60,10 @@ impl Adapter for CodexAppServer {
     }
 
     fn is_persistent(&self) -> bool {
+        true
+    }
+
+    fn reports_login(&self) -> bool {
         true
     }
 
@@ -147,18 +153,20 @@ impl CodexAppServer {
         match (sent, failure) {
             (Sent::Initialize, None) => {
                 steps.send(&json!({"method": "initialized"}));
+                self.request(Sent::Account, "account/read", &json!({}), steps);
                 if let Some((method, params)) = self.open_request.take() {
                     self.request(Sent::Thread, method, &params, steps);
                 }
             }
+            (Sent::Account, None) => on_account(&line["result"], steps),
             (Sent::Thread, None) => self.on_opened(&line["result"], steps),
             (Sent::Turn, None) => self.turn = text(line, "/result/turn/id").map(str::to_owned),
             (Sent::ListCommands, None) => self.end_commands(&line["result"], steps),
             (Sent::Steer(_) | Sent::Interrupt | Sent::EndCommand, None) => {}
             // The turn ended before the message arrived.
             (Sent::Steer(message), Some(_)) => steps.push(Step::Defer(message)),
-            // Older versions of codex have no such list, and end their commands themselves.
-            (Sent::Interrupt | Sent::ListCommands | Sent::EndCommand, Some(_)) => {}
+            // Older versions of codex have no such list, and end their commands themselves. Some have no accounts.
+            (Sent::Account | Sent::Interrupt | Sent::ListCommands | Sent::EndCommand, Some(_)) => {}
             (Sent::Thread, Some(reason)) => {
                 steps.fail(format!("codex cannot open the conversation: {reason}. Start a new session."));
             }
@@ -228,7 +236,9 @@ impl CodexAppServer {
             }
             "turn/plan/updated" => steps.note(items::todo(&params["plan"])),
             "error" if params["willRetry"] == true => {
-                steps.note(readable(text(params, "/error/message").unwrap_or("codex retries.")));
+                let error = &params["error"];
+                let message = readable(text(error, "/message").unwrap_or("no reason given"));
+                steps.report(retry(&message, text(error, "/additionalDetails"), status(error)));
             }
             _ => {}
         }
@@ -281,18 +291,27 @@ impl CodexAppServer {
     }
 }
 
+/// Warns if codex is not logged in and its provider needs it. Only a warning: there may be a proxy that adds credentials.
+fn on_account(result: &Value, steps: &mut Steps) {
+    if result["account"].is_null() && result["requiresOpenaiAuth"] == true {
+        steps.warn(format!("codex is not logged in. {LOGIN}"));
+    }
+}
+
 /// Adds the details of an error. Codex replaces some messages with friendlier ones and puts the reason elsewhere.
 fn with_details(error: &Value, message: String) -> String {
-    let status = ["httpConnectionFailed", "responseStreamConnectionFailed", "responseTooManyFailedAttempts"]
-        .iter()
-        .find_map(|kind| error["codexErrorInfo"][kind]["httpStatusCode"].as_u64());
-    match (text(error, "/additionalDetails"), status) {
+    match (text(error, "/additionalDetails"), status(error)) {
         (Some(details), _) if !message.contains(details) => format!("{message} ({details})"),
         (None, Some(status)) if !message.contains(&status.to_string()) => {
             format!("{message} (HTTP {status})")
         }
         _ => message,
     }
+}
+
+/// Returns the HTTP status that caused an error. Each kind of error has it in an object of its own.
+fn status(error: &Value) -> Option<u64> {
+    error["codexErrorInfo"].as_object()?.values().find_map(|kind| kind["httpStatusCode"].as_u64())
 }
 
 /// Returns the request that opens the thread: method and parameters.

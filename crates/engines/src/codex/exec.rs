@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::items::Items;
-use super::{Counts, common_args};
+use super::{Counts, RECONNECTING, common_args, retry};
 use crate::Report;
 use crate::adapter::{Adapter, Launch, LaunchContext, RunEnding, Step, Steps};
 use crate::json::{readable, text};
@@ -105,8 +105,8 @@ impl CodexExec {
 
 /// Reports an error event. Codex announces its retries as errors: `Reconnecting... 1/5 (reason)`.
 fn report_error(message: &str, steps: &mut Steps) {
-    if message.starts_with("Reconnecting...") {
-        steps.note(message);
+    if message.starts_with(RECONNECTING) {
+        steps.report(retry(message, None, None));
     } else {
         steps.warn(readable(message));
     }

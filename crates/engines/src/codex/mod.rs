@@ -11,8 +11,16 @@ pub(crate) use exec::CodexExec;
 use baton_protocol::event::AssistantUsage;
 use serde_json::{Value, json};
 
+use crate::Report;
 use crate::adapter::LaunchContext;
 use crate::json::number;
+use crate::retry::Retry;
+
+/// How to log in, in sentences.
+pub(crate) const LOGIN: &str = "Log in with `codex login`, or pass a key to `codex login --with-api-key`.";
+
+/// What the messages begin with by which codex announces that it repeats a model call.
+const RECONNECTING: &str = "Reconnecting... ";
 
 /// Returns the arguments that both modes put before the subcommand.
 fn common_args(context: &LaunchContext<'_>) -> Vec<String> {
@@ -32,6 +40,31 @@ fn common_args(context: &LaunchContext<'_>) -> Vec<String> {
         }
     }
     args
+}
+
+/// Reports a retry. `exec` announces `Reconnecting... 2/5 (reason)`; `app-server` puts the reason into the details.
+fn retry(message: &str, details: Option<&str>, status: Option<u64>) -> Report {
+    let (count, rest) = numbered(message.strip_prefix(RECONNECTING).unwrap_or(message));
+    let reason = match (details, rest) {
+        (Some(details), "") => details.to_owned(),
+        (Some(details), rest) => format!("{rest}: {details}"),
+        (None, "") => "the model call failed".to_owned(),
+        (None, rest) => rest.to_owned(),
+    };
+    Retry { program: "codex", reason: &reason, status, attempt: count, ..Retry::default() }.report()
+}
+
+/// Splits `2/5 (reason)` into numbers and reason. Anything else is a reason.
+fn numbered(announced: &str) -> (Option<(u64, u64)>, &str) {
+    let (count, reason) = announced.split_once(' ').unwrap_or((announced, ""));
+    let numbers =
+        count.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+    match numbers {
+        Some(numbers) => {
+            (Some(numbers), reason.strip_prefix('(').and_then(|r| r.strip_suffix(')')).unwrap_or(reason))
+        }
+        None => (None, announced),
+    }
 }
 
 /// Token counts. `exec` and `app-server` spell their names differently.
@@ -78,5 +111,26 @@ impl Counts {
             reasoning_tokens: Some(self.reasoning),
             ..AssistantUsage::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announcements_of_retries_are_read() {
+        let shown = |message: &str, details| {
+            let Report::Retries(failure) = retry(message, details, Some(401)) else { panic!("not a retry") };
+            assert_eq!(failure.status_code, Some(401));
+            failure.error_message.unwrap_or_default()
+        };
+        assert_eq!(shown("Reconnecting... 2/5 (no route)", None), "codex: no route (2 of 5).");
+        assert_eq!(shown("Reconnecting... 2/5", Some("no route")), "codex: no route (2 of 5).");
+        let waiting = shown("Reconnecting... waiting for network", Some("no route"));
+        assert_eq!(waiting, "codex: waiting for network: no route.");
+        assert_eq!(shown("Reconnecting... x/5", None), "codex: x/5.");
+        assert_eq!(shown("Reconnecting... 1/5", None), "codex: the model call failed (1 of 5).");
+        assert_eq!(shown("", None), "codex: the model call failed.");
     }
 }

@@ -1,22 +1,23 @@
 //! `opencode run --format json`: one process for each prompt.
 //!
-//! It prints nothing before its model has answered, and nothing while it retries after an error of the provider. It
-//! prints messages and calls when they are complete, and stops without an answer after a call that was denied.
+//! It prints nothing before its model has answered, and logs errors of the provider after which it retries. It prints messages and calls when they are complete, and stops without an answer after a call that was denied.
 
 use baton_protocol::event::AssistantUsage;
 use baton_protocol::tool::ResultType;
 use serde_json::Value;
 
-use super::PERMISSIONS;
+use super::{FAILURE_LOG, PERMISSIONS, failed_call};
 use crate::Report;
 use crate::adapter::{Adapter, Launch, LaunchContext, OUTPUT_LIMIT, RunEnding, Step, Steps, tool_result};
 use crate::fragments::Thoughts;
 use crate::json::{number, text};
+use crate::retry::Failures;
 
 #[derive(Debug, Default)]
 pub(crate) struct OpencodeExec {
     model: String,
     thoughts: Thoughts,
+    failures: Failures,
     /// How the run ended, unless more steps follow.
     ending: Option<RunEnding>,
 }
@@ -39,7 +40,8 @@ impl Adapter for OpencodeExec {
             args.push("--auto".to_owned());
         }
         args.extend(context.args("--session", "--model", "--variant"));
-        let environment = if spec.allow_all { Vec::new() } else { PERMISSIONS.to_vec() };
+        let mut environment = if spec.allow_all { Vec::new() } else { PERMISSIONS.to_vec() };
+        environment.extend(FAILURE_LOG.environment);
         Launch { args, environment, ..Launch::default() }
     }
 
@@ -48,7 +50,15 @@ impl Adapter for OpencodeExec {
         steps.push(Step::SendAndClose(prompt.to_owned()));
     }
 
+    fn receive_diagnostic(&mut self, line: &str, steps: &mut Steps) {
+        // The conversation has no id before the model answers, so those of sub-agents are shown as well.
+        if let Some(failed) = failed_call(line) {
+            self.failures.add(FAILURE_LOG.program, failed.reason, steps);
+        }
+    }
+
     fn receive(&mut self, line: &Value, steps: &mut Steps) {
+        self.failures = Failures::default();
         if let Some(session) = text(line, "/sessionID") {
             steps.identified(session, None);
         }

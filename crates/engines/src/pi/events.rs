@@ -1,6 +1,7 @@
 //! Output of pi in both modes: messages as they grow, tool calls, and the end of the agent's work.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use baton_protocol::event::AssistantUsage;
 use serde_json::Value;
@@ -10,6 +11,7 @@ use crate::Report;
 use crate::adapter::{OUTPUT_LIMIT, RunEnding, Steps, result_type, tool_result};
 use crate::fragments::{CallOutputs, Thoughts};
 use crate::json::{block_text, list, number, text};
+use crate::retry::Retry;
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
@@ -37,7 +39,7 @@ impl Events {
                 self.outputs.update(text(line, "/toolCallId")?, output, steps);
             }
             "tool_execution_end" => self.result(text(line, "/toolCallId")?, line, steps),
-            "auto_retry_start" => steps.note(retry(line)),
+            "auto_retry_start" => steps.report(retry(line)),
             "compaction_end" => report_compaction(line, steps),
             "extension_error" => {
                 let reason = text(line, "/error").unwrap_or("no reason given");
@@ -118,16 +120,16 @@ fn report_compaction(line: &Value, steps: &mut Steps) {
     }
 }
 
-/// Describes a retry.
-fn retry(line: &Value) -> String {
-    let count = |name: &str| number(line, name).unwrap_or(0);
-    format!(
-        "pi retries in {} s, {} of {}: {}",
-        count("/delayMs") / 1000,
-        count("/attempt"),
-        count("/maxAttempts"),
-        text(line, "/errorMessage").unwrap_or("no reason given")
-    )
+/// Reports a retry.
+fn retry(line: &Value) -> Report {
+    let retry = Retry {
+        program: "pi",
+        reason: text(line, "/errorMessage").unwrap_or("no reason given"),
+        status: None,
+        attempt: number(line, "/attempt").zip(number(line, "/maxAttempts")),
+        pause: Duration::from_millis(number(line, "/delayMs").unwrap_or_default()),
+    };
+    retry.report()
 }
 
 /// Returns the name of the built-in tool that does the same, if there is one.

@@ -21,6 +21,8 @@ pub(crate) enum OutputLine {
     Garbage(String),
     /// An overlong line, with its length in bytes.
     TooLong(usize),
+    /// A line of stderr, without terminal sequences.
+    Diagnostic(String),
 }
 
 /// Reads lines. [`OutputLines::next`] is cancel-safe.

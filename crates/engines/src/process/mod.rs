@@ -15,6 +15,7 @@ use std::time::Duration;
 use baton_process::{Pipes, Start, Supervised};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -65,6 +66,8 @@ pub(crate) struct Child {
     close_when_written: bool,
     lines: OutputLines<ChildStdout>,
     tail: Tail,
+    /// Lines of its stderr.
+    diagnostics: mpsc::Receiver<String>,
     /// The task that reads stderr into the tail.
     follower: JoinHandle<()>,
     exit: Option<Exit>,
@@ -76,8 +79,8 @@ impl Child {
     /// Starts a program.
     pub(crate) fn start(start: Start) -> io::Result<Self> {
         let (supervised, Pipes { stdin, stdout, stderr }) = start.start()?;
-        let tail = Tail::default();
-        let follower = tokio::spawn(tail.clone().follow(stderr));
+        let (tail, lines, diagnostics) = Tail::with_lines();
+        let follower = tokio::spawn(tail.clone().follow(stderr, lines));
         Ok(Self {
             supervised,
             stdin: Some(stdin),
@@ -85,6 +88,7 @@ impl Child {
             close_when_written: false,
             lines: OutputLines::new(stdout),
             tail,
+            diagnostics,
             follower,
             exit: None,
             drained: None,
@@ -113,6 +117,7 @@ impl Child {
             tokio::select! {
                 biased;
                 line = self.lines.next() => return line,
+                Some(line) = self.diagnostics.recv() => return Some(OutputLine::Diagnostic(line)),
                 written = write(self.stdin.as_mut(), &self.outgoing), if self.can_write() => match written {
                     Ok(length) => { self.outgoing.drain(..length); }
                     // A program that does not read its stdin may still print.

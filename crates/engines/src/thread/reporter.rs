@@ -1,4 +1,4 @@
-//! Enforces the rules for reports, whatever the program prints: `Started` is sent once, and only notes precede it;
+//! Enforces the rules for reports, whatever the program prints: `Started` is sent once, and only notes and retries precede it;
 //! every call starts once and finishes once.
 
 use std::collections::HashSet;
@@ -55,7 +55,7 @@ impl Reporter {
     /// Sends a report if the rules allow it.
     pub(super) fn report(&mut self, report: Report) {
         let is_valid = match &report {
-            Report::Note { .. } => true,
+            Report::Note { .. } | Report::Retries(_) => true,
             Report::Started { .. } => false,
             _ if !self.has_started => false,
             Report::Message { text, reasoning } => !text.is_empty() || reasoning.is_some(),
@@ -100,7 +100,7 @@ impl Reporter {
             OutputLine::TooLong(length) => self.warn(format!(
                 "{program} printed a line of {length} bytes, which is too long and was skipped."
             )),
-            OutputLine::Json(_) => {}
+            OutputLine::Json(_) | OutputLine::Diagnostic(_) => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
+use baton_agent::blocking;
 use baton_protocol::engine::EngineControl;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ use crate::adapter::{RunEnding, Step, Steps};
 use crate::limits::{Clock, Overdue};
 use crate::locks::ConversationGuard;
 use crate::process::{Child, OutputLine};
-use crate::{Report, ResumeToken, RunOutcome, permission};
+use crate::{Report, ResumeToken, RunOutcome, login, permission};
 
 /// How long a program may take to stop its work after an interrupt.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -114,6 +115,9 @@ impl<'a> Run<'a> {
                 Ok(child) => child,
                 Err(message) => return RunOutcome::Failed { message, diagnostics: None },
             };
+            if !was_idle {
+                self.warn_about_login().await;
+            }
             let mut attempt = self.attempt(child, was_idle);
             let stop = self.follow(prompt, &mut attempt).await;
             // The idle process exited before it got the prompt. Nothing is lost: the prompt goes to a new process.
@@ -125,6 +129,17 @@ impl<'a> Run<'a> {
             }
             attempt.child.finish(Duration::ZERO).await;
             self.conversation.process_exited();
+        }
+    }
+
+    /// Warns before the first prompt of a conversation if the program seems to have no credentials.
+    async fn warn_about_login(&mut self) {
+        if self.conversation.token.is_some() || self.conversation.adapter.reports_login() {
+            return;
+        }
+        let program = self.conversation.program.clone();
+        if let Ok(Some(warning)) = blocking::run(move || login::missing(&program)).await {
+            self.reporter.warn(warning);
         }
     }
 
@@ -196,6 +211,11 @@ impl<'a> Run<'a> {
     fn react(&mut self, event: Event, attempt: &mut Attempt, steps: &mut Steps) -> Option<Stop> {
         let adapter = &mut self.conversation.adapter;
         match event {
+            // Some programs log all the time: their stderr is no sign of progress.
+            Event::Line(OutputLine::Diagnostic(line)) => {
+                adapter.receive_diagnostic(&line, steps);
+                None
+            }
             Event::Line(line) => {
                 attempt.clock.output_received();
                 attempt.has_output = true;

@@ -40,6 +40,11 @@ impl Fixture {
             environment: vec![
                 ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
                 ("HOME".into(), OsString::from(directory.path())),
+                // Programs are logged in.
+                ("OPENAI_API_KEY".into(), "x".into()),
+                ("CODEX_API_KEY".into(), "x".into()),
+                ("ANTHROPIC_API_KEY".into(), "x".into()),
+                ("GEMINI_API_KEY".into(), "x".into()),
             ],
             scratch: directory.path().join("scratch"),
         };
@@ -186,6 +191,17 @@ impl RunRecord {
             _ => None,
         });
         notes.collect()
+    }
+
+    /// The failed model calls that the program repeated: message, HTTP status and pause in milliseconds.
+    pub(crate) fn retries(&self) -> Vec<(&str, Option<u16>, Option<u64>)> {
+        let retries = self.reports.iter().filter_map(|report| match report {
+            Report::Retries(failure) => {
+                Some((failure.error_message.as_deref()?, failure.status_code, failure.retry_in_ms))
+            }
+            _ => None,
+        });
+        retries.collect()
     }
 
     /// The called tools with their results.

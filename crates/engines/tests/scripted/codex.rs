@@ -4,7 +4,7 @@ use baton_engines::{Mode, Report, ThreadSpec};
 use baton_protocol::tool::ResultType;
 
 use crate::common::run_prompt;
-use crate::setup::{codex, configured};
+use crate::setup::{codex, configured, engine};
 
 fn kinds(reports: &[Report]) -> Vec<&str> {
     let kinds = reports.iter().map(|report| match report {
@@ -15,6 +15,7 @@ fn kinds(reports: &[Report]) -> Vec<&str> {
         Report::CallStarted { .. } => "call",
         Report::CallFinished { .. } => "result",
         Report::Usage(_) => "usage",
+        Report::Retries(_) => "retry",
         _ => "other",
     });
     kinds.collect()
@@ -29,14 +30,18 @@ async fn warning_before_the_start_is_reported_first() {
 }
 
 #[tokio::test]
-async fn reconnecting_is_reported_as_a_note() {
+async fn reconnecting_is_reported_as_a_retry() {
     let fixture = codex(
         "say(type='error', message='Reconnecting... 1/5')\nsay(type='error', message='Reconnecting... 2/5')\n\
          started()\nmessage('ok')\ncompleted()",
     );
     let record = run_prompt(fixture.thread().as_mut(), "hi").await.completed();
-    assert_eq!(kinds(&record.reports), ["note", "note", "started", "message", "usage"]);
-    assert_eq!(record.notes(), [(false, "Reconnecting... 1/5"), (false, "Reconnecting... 2/5")]);
+    assert_eq!(kinds(&record.reports), ["retry", "retry", "started", "message", "usage"]);
+    let failed = |text| (text, None, Some(0));
+    assert_eq!(
+        record.retries(),
+        [failed("codex: the model call failed (1 of 5)."), failed("codex: the model call failed (2 of 5).")]
+    );
 }
 
 #[tokio::test]
@@ -145,5 +150,51 @@ async fn reserved_arguments_are_refused_before_the_program_starts() {
         let record = run_prompt(fixture.thread().as_mut(), "hi").await;
         assert!(record.failure().contains(argument) && record.failure().contains("Remove it"), "{record:#?}");
         assert!(!fixture.directory.path().join("ran").exists());
+    }
+}
+
+/// `codex app-server` that is not logged in, and whose model does not answer.
+const LOGGED_OUT: &str = "
+def respond(request, **result): send({'id': request['id'], 'result': result})
+while True:
+    request = next_line()
+    method = request.get('method')
+    if method == 'account/read': respond(request, **account)
+    elif method == 'thread/start': respond(request, thread={'id': 't-1'}, model='m')
+    elif method == 'turn/start':
+        respond(request, turn={'id': 'u-1'})
+        failed = {'message': 'Reconnecting... 2/5', 'additionalDetails': 'Unauthorized',
+            'codexErrorInfo': {'responseStreamDisconnected': {'httpStatusCode': 401}}}
+        say(method='error', params={'threadId': 't-1', 'willRetry': True, 'error': failed})
+        say(method='turn/completed', params={'threadId': 't-1', 'turn': {'id': 'u-1', 'status': 'failed', 'error': {'message': 'no'}}})
+    elif 'id' in request: respond(request)
+";
+
+#[tokio::test]
+async fn missing_login_and_retries_of_the_app_server_are_reported() {
+    let fixture = engine(
+        "codex",
+        Mode::Interactive,
+        &format!("account = {{'account': None, 'requiresOpenaiAuth': True}}{LOGGED_OUT}"),
+    );
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await;
+    assert_eq!(kinds(&record.reports), ["warning", "started", "retry"]);
+    assert!(
+        record.notes()[0].1.starts_with("codex is not logged in. Log in with `codex login`"),
+        "{record:#?}"
+    );
+    assert_eq!(record.retries(), [("codex: Unauthorized (2 of 5).", Some(401), Some(0))]);
+    assert_eq!(record.failure(), "no");
+}
+
+#[tokio::test]
+async fn provider_without_a_login_is_no_reason_for_a_warning() {
+    for account in [
+        "{'account': None, 'requiresOpenaiAuth': False}",
+        "{'account': {'type': 'apiKey'}, 'requiresOpenaiAuth': True}",
+    ] {
+        let fixture = engine("codex", Mode::Interactive, &format!("account = {account}{LOGGED_OUT}"));
+        let record = run_prompt(fixture.thread().as_mut(), "hi").await;
+        assert_eq!(kinds(&record.reports), ["started", "retry"], "{account}");
     }
 }

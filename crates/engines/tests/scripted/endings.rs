@@ -3,8 +3,8 @@
 use baton_engines::{Mode, Report, RunOutcome};
 use baton_protocol::tool::ResultType;
 
-use crate::common::run_prompt;
-use crate::setup::{ALL, codex, engine};
+use crate::common::{run, run_prompt};
+use crate::setup::{ALL, codex, configured, engine};
 
 #[tokio::test]
 async fn stderr_is_reported_as_diagnostics() {
@@ -61,7 +61,7 @@ async fn answer_of_a_retry_replaces_the_error() {
          end('stop', content=[{'type': 'text', 'text': 'ok'}])",
     );
     let record = run_prompt(pi.thread().as_mut(), "hi").await.completed();
-    assert_eq!(record.notes(), [(false, "pi retries in 2 s, 1 of 3: 503")]);
+    assert_eq!(record.retries(), [("pi: 503 (1 of 3).", None, Some(2000))]);
     assert_eq!(record.answer(), "ok");
 }
 
@@ -126,4 +126,75 @@ async fn missing_working_directory_is_reported() {
     assert!(
         matches!(&record.outcome, RunOutcome::Failed { message, .. } if message.contains("no such directory"))
     );
+}
+
+#[tokio::test]
+async fn retries_of_codex_are_reported() {
+    let fixture = codex(
+        "started()\nsay(type='error', message='Reconnecting... 2/5 (no route)')\nmessage('ok')\ncompleted()",
+    );
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await.completed();
+    assert_eq!(record.retries(), [("codex: no route (2 of 5).", None, Some(0))]);
+}
+
+#[tokio::test]
+async fn retries_of_claude_are_reported() {
+    let fixture = engine(
+        "claude",
+        Mode::Exec,
+        "say(type='system', subtype='init', session_id='s')\n\
+         say(type='system', subtype='api_retry', attempt=1, max_retries=10, retry_delay_ms=562.7, error_status=529, \
+         error='overloaded')\n\
+         say(type='system', subtype='api_retry', attempt=2, max_retries=10, retry_delay_ms=1000, error_status=None, \
+         error='unknown')\nsay(type='result', subtype='success', result='ok')",
+    );
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await.completed();
+    let overloaded = ("claude: overloaded (1 of 10).", Some(529), Some(562));
+    assert_eq!(
+        record.retries(),
+        [overloaded, ("claude: the model call failed (2 of 10).", None, Some(1000))]
+    );
+}
+
+#[tokio::test]
+async fn retries_in_the_log_of_opencode_are_reported() {
+    let fixture = engine(
+        "opencode",
+        Mode::Exec,
+        "def failed(reason):\n\
+         \x20   sys.stderr.write('level=ERROR message=\"stream error\" session.id=ses_1 small=false agent=build '\n\
+         \x20       f'error.error=\"AI_APICallError: {reason}\"\\n')\n\
+         failed('one'); failed('two'); failed('three')\n\
+         wait_for('seen')\n\
+         say(type='text', sessionID='ses_1', part={'text': 'ok'})\n\
+         say(type='step_finish', sessionID='ses_1', part={'reason': 'stop', 'tokens': {}})",
+    );
+    let seen = fixture.directory.path().join("seen");
+    let mut count = 0;
+    let mut thread = fixture.thread();
+    let record = run(thread.as_mut(), "hi", |report, _| {
+        count += usize::from(matches!(report, Report::Retries(_)));
+        if count == 2 {
+            std::fs::write(&seen, "").unwrap();
+        }
+    });
+    let record = record.await.completed();
+    // Nobody knows whether the last one was repeated.
+    assert_eq!(record.retries(), [("opencode: one.", None, Some(0)), ("opencode: two.", None, Some(0))]);
+}
+
+#[tokio::test]
+async fn missing_login_is_a_warning_before_the_first_prompt() {
+    let script = "say(type='system', subtype='init', session_id='s')\nsay(type='result', subtype='success', result='ok')";
+    let fixture = configured("claude", script, |settings| {
+        settings.mode = Mode::Exec;
+        settings.environment.insert("ANTHROPIC_API_KEY".into(), String::new());
+    });
+    let mut thread = fixture.thread();
+    let first = run_prompt(thread.as_mut(), "hi").await.completed();
+    let [(true, warning)] = first.notes()[..] else { panic!("{first:#?}") };
+    assert!(warning.contains("claude is probably not logged in"), "{warning}");
+    assert!(matches!(first.reports.first(), Some(Report::Note { .. })), "{first:#?}");
+    let second = run_prompt(thread.as_mut(), "hi").await.completed();
+    assert_eq!(second.notes(), []);
 }

@@ -46,17 +46,27 @@ async fn problem(program: &str, script: &str, environment: &[(&str, &str)]) -> O
 
 #[tokio::test]
 async fn version_and_login_are_checked() {
-    let key = [("OPENAI_API_KEY", "x")];
-    assert_eq!(problem("codex", "echo codex-cli 0.166.0", &key).await, None);
-    let old = problem("codex", "echo codex-cli 0.9.1", &key).await.unwrap();
+    let config = tempfile::tempdir().unwrap();
+    std::fs::write(config.path().join("config.toml"), "model_provider = \"mine\"").unwrap();
+    let configured = [("CODEX_HOME", config.path().to_str().unwrap())];
+    assert_eq!(problem("codex", "echo codex-cli 0.166.0", &configured).await, None);
+    let old = problem("codex", "echo codex-cli 0.9.1", &configured).await.unwrap();
     assert!(old.contains("0.9.1 is too old") && old.contains("npm install"), "{old}");
-    let silent = problem("codex", "exit 1", &key).await.unwrap();
+    let silent = problem("codex", "exit 1", &configured).await.unwrap();
     assert!(silent.contains("does not print its version"), "{silent}");
-    let logged_out = problem("codex", "echo codex-cli 0.166.0", &[]).await.unwrap();
-    assert!(logged_out.contains("not logged in") && logged_out.contains("codex login"), "{logged_out}");
+    // Its app-server does not use a key of the environment.
+    for environment in [&[][..], &[("OPENAI_API_KEY", "x")]] {
+        let logged_out = problem("codex", "echo codex-cli 0.166.0", environment).await.unwrap();
+        assert!(logged_out.contains("not logged in") && logged_out.contains("codex login"), "{logged_out}");
+    }
     let logged_out = problem("claude", "echo 2.1.197 '(Claude Code)'", &[]).await.unwrap();
     assert!(logged_out.contains("not logged in"), "{logged_out}");
-    assert_eq!(problem("pi", "echo 0.73.1", &[]).await, None);
+    let logged_out = problem("pi", "echo 0.73.1", &[]).await.unwrap();
+    assert!(logged_out.contains("not logged in"), "{logged_out}");
+    assert_eq!(problem("pi", "echo 0.73.1", &[("MISTRAL_API_KEY", "x")]).await, None);
+    let without_provider = problem("opencode", "echo 1.18.33", &[]).await.unwrap();
+    assert!(without_provider.contains("own free models"), "{without_provider}");
+    assert_eq!(problem("opencode", "echo 1.18.33", &[("OPENCODE_CONFIG", "/x")]).await, None);
 }
 
 #[tokio::test]

@@ -244,7 +244,7 @@ pub struct ModelCallFailure {
     pub duration_ms: Option<u64>,
     pub api_endpoint: Option<String>,
     pub is_byok: Option<bool>,
-    /// Pause before the next attempt; absent after the last. Specific to Baton.
+    /// Pause before the next attempt, zero if an engine does not tell it; absent after the last. Specific to Baton.
     #[serde(rename = "batonRetryInMs")]
     pub retry_in_ms: Option<u64>,
 }

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use baton_store::members::{BEAT, SessionListChange};
+use baton_store::StoreError;
+use baton_store::members::{BEAT, Members, SessionListChange};
 use serde_json::json;
 
 use crate::Runtime;
@@ -15,12 +16,12 @@ const SLACK: u64 = 256;
 
 /// The changes that were announced.
 #[derive(Default)]
-struct Known {
+pub(super) struct KnownChanges {
     last: u64,
     recent: BTreeSet<u64>,
 }
 
-impl Known {
+impl KnownChanges {
     /// Returns the number after which changes are read.
     fn after(&self) -> u64 {
         self.last.saturating_sub(SLACK)
@@ -36,31 +37,35 @@ impl Known {
 }
 
 impl Runtime {
+    /// Returns the changes that need no announcement, because they are in the lists that clients read. Read before clients
+    /// can connect, so that none of them misses a change.
+    pub(super) async fn known_changes(&self, members: &dyn Members) -> Result<KnownChanges, StoreError> {
+        let mut known = KnownChanges::default();
+        for change in members.changes(0).await? {
+            known.insert(&change);
+        }
+        Ok(known)
+    }
+
     /// Announces the changes of other servers to the clients of this one, until the server stops.
-    pub(super) async fn follow_changes(self: &Arc<Self>) {
+    pub(super) async fn follow_changes(self: &Arc<Self>, mut known: KnownChanges) {
         let Some(members) = self.store.members() else { return };
-        // What happened before is in the lists that clients read.
-        let mut known: Option<Known> = None;
         loop {
+            let next = async {
+                tokio::time::sleep(BEAT).await;
+                members.changes(known.after()).await
+            };
             let changes = tokio::select! {
-                changes = members.changes(known.as_ref().map_or(0, Known::after)) => changes,
+                changes = next => changes,
                 () = self.stopping.cancelled() => return,
             };
             match changes {
                 Ok(changes) => {
-                    let is_first = known.is_none();
-                    let known = known.get_or_insert_default();
-                    for change in changes {
-                        if known.insert(&change) && !is_first {
-                            self.announce_change(&change).await;
-                        }
+                    for change in changes.iter().filter(|change| known.insert(change)) {
+                        self.announce_change(change).await;
                     }
                 }
                 Err(error) => tracing::debug!(%error, "cannot read the changes of other servers"),
-            }
-            tokio::select! {
-                () = tokio::time::sleep(BEAT) => {}
-                () = self.stopping.cancelled() => return,
             }
         }
     }
@@ -95,7 +100,7 @@ mod tests {
 
     #[test]
     fn late_change_is_announced_once() {
-        let mut known = Known::default();
+        let mut known = KnownChanges::default();
         assert!(known.insert(&change(1000)) && !known.insert(&change(1000)));
         assert_eq!(known.after(), 744);
         assert!(known.insert(&change(998)) && !known.insert(&change(998)), "visible after a later one");

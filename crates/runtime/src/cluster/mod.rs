@@ -173,6 +173,7 @@ impl Runtime {
         cluster.number.store(number, Ordering::Relaxed);
         self.last_client.store(number << CLIENT_BITS, Ordering::Relaxed);
         *cluster.lock() = Some(Pulse::entered(sent));
+        let known = self.known_changes(members).await?;
         let recovery = entry.recovery;
         drop(cluster.entry.set(entry));
         let (beating, looking) = (self.clone(), self.clone());
@@ -181,7 +182,7 @@ impl Runtime {
         let reaping = self.clone();
         self.tasks.spawn(async move { reaping.reap_host().await });
         let following = self.clone();
-        self.tasks.spawn(async move { following.follow_changes().await });
+        self.tasks.spawn(async move { following.follow_changes(known).await });
         let newsroom: Arc<dyn Observer> = cluster.newsroom.clone();
         self.lifecycle.add_observer(Arc::downgrade(&newsroom));
         let watching = self.clone();

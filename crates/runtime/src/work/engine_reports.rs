@@ -40,6 +40,7 @@ impl<'a> ReportSink<'a> {
                 let partial = ToolPartialResult { tool_call_id: ToolCallId(id), partial_output: output };
                 return self.scope.show(partial);
             }
+            Report::Retries(failure) => return self.scope.show(*failure),
             Report::Started { token, model } => {
                 self.model = model;
                 EngineReport::Thread(token.0)

@@ -43,7 +43,7 @@ impl Fault {
     pub(super) fn explain(self, doing: &'static str, path: &Path) -> StoreError {
         let cause = match self {
             Self::Refused(error) => return error,
-            Self::Sqlite(error) => explain_sqlite(&error),
+            Self::Sqlite(error) => explain_sqlite(&error, path),
             Self::Create(error) => {
                 format!("{error}. Check that the directory can be created and written, or choose another one")
             }
@@ -71,11 +71,31 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     }
 }
 
-fn explain_sqlite(error: &rusqlite::Error) -> String {
+fn explain_sqlite(error: &rusqlite::Error, path: &Path) -> String {
+    if is_disk_full(error, path) {
+        return "the disk is full. Free some space; nothing that was acknowledged is lost".to_owned();
+    }
     match advice(error) {
         Some(advice) => format!("{error}. {advice}"),
         None => error.to_string(),
     }
+}
+
+/// Whether there is no space left for the file. SQLite reports this as a failure of the disk where it creates or maps its
+/// other files.
+fn is_disk_full(error: &rusqlite::Error, path: &Path) -> bool {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => true,
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => has_no_space(path),
+        _ => false,
+    }
+}
+
+/// Whether the file system of a file has less space than the smallest of SQLite's files needs.
+fn has_no_space(path: &Path) -> bool {
+    const NEEDED: u64 = 32 * 1024;
+    let directory = path.parent().unwrap_or(path);
+    rustix::fs::statvfs(directory).is_ok_and(|of| of.f_bavail.saturating_mul(of.f_frsize) < NEEDED)
 }
 
 fn advice(error: &rusqlite::Error) -> Option<&'static str> {
@@ -86,9 +106,6 @@ fn advice(error: &rusqlite::Error) -> Option<&'static str> {
         );
     }
     match error.sqlite_error_code()? {
-        ErrorCode::DiskFull => {
-            Some("The disk is full. Free some space; nothing that was acknowledged is lost")
-        }
         ErrorCode::ReadOnly => Some(
             "The file, its directory or the whole disk is read-only. Make it writable, or choose another \
              directory",
@@ -123,7 +140,7 @@ mod tests {
             assert!(text.starts_with("cannot write to the session store at /data/baton.db: "), "{text}");
             assert!(text.contains(expected), "{text}");
         };
-        check(rusqlite::ffi::SQLITE_FULL, "Free some space");
+        check(rusqlite::ffi::SQLITE_FULL, "the disk is full. Free some space");
         check(rusqlite::ffi::SQLITE_READONLY, "Make it writable");
         check(rusqlite::ffi::SQLITE_READONLY_DIRECTORY, "Make it writable");
         check(rusqlite::ffi::SQLITE_PERM, "Give this user the right");

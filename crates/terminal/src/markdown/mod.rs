@@ -1,13 +1,16 @@
 //! Markdown on a terminal, rendered while it arrives: headings, emphasis, lists, quotes, code and tables.
 //!
 //! The text is escaped before it comes here, so the only escape sequences in the result are the styles added below. Text is
-//! shown as soon as its meaning is known: prose at once, a span such as `**bold**` with its end, a line of code with its line
-//! break, a table with its last row. Links stay as written, so that the address is visible.
+//! shown as soon as its meaning is known: prose word by word at the latest, a span such as `**bold**` with its end, a line of code with its
+//! line break, a table with its last row. Prose is broken between words, and keeps its indentation; code is not broken. Links stay as written, so that the address is visible.
 
 mod inline;
 mod table;
+mod wrap;
 
 use self::inline::Inline;
+use self::wrap::Wrap;
+use crate::columns::width;
 
 pub(super) const BOLD: &str = "\x1b[1m";
 pub(super) const DIM: &str = "\x1b[2m";
@@ -23,8 +26,8 @@ const MAX_ROWS: usize = 200;
 /// A renderer of one text.
 #[derive(Debug)]
 pub(crate) struct Markdown {
-    /// Columns of the terminal.
-    width: usize,
+    /// The rows of the current line, on a terminal of a certain width.
+    wrap: Wrap,
     /// The part of the current line that is not shown yet.
     pending: String,
     line: Line,
@@ -48,13 +51,25 @@ enum Start {
     Unknown,
     /// The whole line is needed.
     NeedsLine,
-    /// The line begins with this rendered prefix, in place of its first `skip` bytes; `base` is the style of its text.
-    Prefix { shown: String, skip: usize, base: &'static str },
+    /// The line begins with the rendered prefix `shown`, in place of its first `skip` bytes, and its further rows with
+    /// `further`; `base` is the style of its text.
+    Prefix { shown: String, further: String, skip: usize, base: &'static str },
 }
 
 impl Markdown {
     pub(crate) fn new(width: usize) -> Self {
-        Self { width, pending: String::new(), line: Line::Undecided, fence: None, rows: Vec::new() }
+        Self {
+            wrap: Wrap::new(width),
+            pending: String::new(),
+            line: Line::Undecided,
+            fence: None,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Changes the width of the terminal, for the rows to come.
+    pub(crate) fn resize(&mut self, width: usize) {
+        self.wrap.resize(width);
     }
 
     /// Renders the next part.
@@ -89,21 +104,21 @@ impl Markdown {
         if matches!(self.line, Line::Undecided) {
             match start(&self.pending) {
                 Start::Unknown | Start::NeedsLine => return,
-                Start::Prefix { shown, skip, base } => {
+                Start::Prefix { shown, further, skip, base } => {
                     self.show_table(out);
-                    self.begin(&shown, skip, base, out);
+                    self.wrap.begin(&shown, &further, out);
+                    self.pending.drain(..skip);
+                    let mut rendered = String::new();
+                    self.line = Line::Text(Inline::begin(base, &mut rendered));
+                    self.wrap.push(&rendered, out);
                 }
             }
         }
         if let Line::Text(inline) = &mut self.line {
-            inline.advance(&mut self.pending, out);
+            let mut rendered = String::new();
+            inline.advance(&mut self.pending, &mut rendered);
+            self.wrap.push(&rendered, out);
         }
-    }
-
-    fn begin(&mut self, shown: &str, skip: usize, base: &'static str, out: &mut String) {
-        out.push_str(shown);
-        self.pending.drain(..skip);
-        self.line = Line::Text(Inline::begin(base, out));
     }
 
     /// Shows the rest of the current line, without its line break. Returns whether it has one: a row that is held back and a
@@ -111,7 +126,10 @@ impl Markdown {
     fn end_line(&mut self, out: &mut String) -> bool {
         match std::mem::replace(&mut self.line, Line::Undecided) {
             Line::Text(mut inline) => {
-                inline.finish(&mut self.pending, out);
+                let mut rendered = String::new();
+                inline.finish(&mut self.pending, &mut rendered);
+                self.wrap.push(&rendered, out);
+                self.wrap.end(out);
                 true
             }
             Line::Undecided => {
@@ -145,15 +163,16 @@ impl Markdown {
             }
             out.push_str(&styled(DIM, &format!("    {info}")));
         } else if is_rule(trimmed) {
-            out.push_str(&styled(DIM, &"─".repeat(self.width.min(40))));
+            out.push_str(&styled(DIM, &"─".repeat(self.wrap.width().min(40))));
         } else {
             match start(&format!("{line}\u{0}")) {
-                Start::Prefix { shown, skip, base } => {
-                    out.push_str(&shown);
-                    out.push_str(&inline::whole(line.get(skip..).unwrap_or_default(), base));
+                Start::Prefix { shown, further, skip, base } => {
+                    self.wrap.begin(&shown, &further, out);
+                    self.wrap.push(&inline::whole(line.get(skip..).unwrap_or_default(), base), out);
                 }
-                Start::Unknown | Start::NeedsLine => out.push_str(&inline::whole(&line, "")),
+                Start::Unknown | Start::NeedsLine => self.wrap.push(&inline::whole(&line, ""), out),
             }
+            self.wrap.end(out);
         }
         true
     }
@@ -161,7 +180,7 @@ impl Markdown {
     fn show_table(&mut self, out: &mut String) {
         let rows = std::mem::take(&mut self.rows);
         if !rows.is_empty() {
-            out.push_str(&table::render(&rows, self.width));
+            out.push_str(&table::render(&rows, self.wrap.width()));
         }
     }
 }
@@ -175,9 +194,15 @@ pub(super) fn styled(style: &str, text: &str) -> String {
 fn start(line: &str) -> Start {
     let trimmed = line.trim_start_matches([' ', '\t']);
     let indent = &line[..line.len() - trimmed.len()];
-    let text = || Start::Prefix { shown: indent.to_owned(), skip: indent.len(), base: "" };
+    let text = || Start::Prefix {
+        shown: indent.to_owned(),
+        further: indent.to_owned(),
+        skip: indent.len(),
+        base: "",
+    };
     let item = |marker: &str, length: usize| Start::Prefix {
         shown: format!("{indent}{marker} "),
+        further: format!("{indent}{}", " ".repeat(width(marker) + 1)),
         skip: indent.len() + length,
         base: "",
     };
@@ -190,6 +215,7 @@ fn start(line: &str) -> Start {
                 None => Start::Unknown,
                 Some(' ') if level <= 6 => Start::Prefix {
                     shown: indent.to_owned(),
+                    further: indent.to_owned(),
                     skip: indent.len() + level + 1,
                     base: if level == 1 { TITLE } else { BOLD },
                 },
@@ -207,6 +233,7 @@ fn start(line: &str) -> Start {
         '>' if rest.is_empty() => Start::Unknown,
         '>' => Start::Prefix {
             shown: format!("{indent}{DIM}│{RESET} "),
+            further: format!("{indent}{DIM}│{RESET} "),
             skip: indent.len() + 1 + usize::from(rest.starts_with(' ')),
             base: ITALIC,
         },
@@ -273,23 +300,49 @@ mod tests {
     fn result_is_the_same_wherever_the_text_is_cut() {
         let text = "# H\n\nsome **bold** and *it* `co de` 2 * 3 snake_case_name **open\n\n- a *b*\n12) x\n\n| a | b |\n|---|---|\n\
                     | 1 | **2** |\n\n```sh\nls | wc\n```\n> q\n\n---\n***\nlast";
-        let whole = rendered(text);
-        for (cut, _) in text.char_indices() {
-            let mut markdown = Markdown::new(80);
-            let parts = markdown.push(&text[..cut]) + &markdown.push(&text[cut..]) + &markdown.finish();
-            assert_eq!(parts, whole, "cut at {cut}");
+        for width in [80, 17, 5] {
+            let mut markdown = Markdown::new(width);
+            let whole = markdown.push(text) + &markdown.finish();
+            for (cut, _) in text.char_indices() {
+                let mut markdown = Markdown::new(width);
+                let parts = markdown.push(&text[..cut]) + &markdown.push(&text[cut..]) + &markdown.finish();
+                assert_eq!(parts, whole, "cut at {cut}, width {width}");
+            }
+            let mut markdown = Markdown::new(width);
+            let mut single: String = text.chars().map(|c| markdown.push(&c.to_string())).collect();
+            single.push_str(&markdown.finish());
+            assert_eq!(single, whole, "one character at a time, width {width}");
         }
-        let mut markdown = Markdown::new(80);
-        let mut single: String = text.chars().map(|c| markdown.push(&c.to_string())).collect();
-        single.push_str(&markdown.finish());
-        assert_eq!(single, whole, "one character at a time");
     }
 
     #[test]
     fn prose_is_shown_before_its_line_ends() {
         let mut markdown = Markdown::new(80);
         assert_eq!(markdown.push("A plain sen"), "A plain sen");
-        assert_eq!(markdown.push("tence with **bo"), "tence with ");
-        assert_eq!(markdown.push("ld** text"), format!("{BOLD}bold{RESET} text"));
+        assert_eq!(markdown.push("tence with **bo"), "tence with");
+        assert_eq!(markdown.push("ld** text"), format!(" {BOLD}bold{RESET} text"));
+        let _ = markdown.push(" up to the end of the r");
+        assert_eq!(markdown.push("ow,"), "", "a word that may not fit is held back");
+        assert_eq!(markdown.finish(), " row,");
+    }
+
+    #[test]
+    fn prose_keeps_its_indentation_on_further_rows() {
+        let rendered = |text: &str| {
+            let mut markdown = Markdown::new(12);
+            markdown.push(text) + &markdown.finish()
+        };
+        assert_eq!(rendered("Words of a paragraph.\nNext."), "Words of a\nparagraph.\nNext.");
+        assert_eq!(
+            rendered("- an item of two\n10. ten is long"),
+            "• an item of\n  two\n10. ten is\n    long"
+        );
+        let bar = format!("{DIM}│{RESET} ");
+        assert_eq!(
+            rendered("> quoted words"),
+            format!("{bar}{ITALIC}quoted{RESET}\n{bar}{ITALIC}words{RESET}")
+        );
+        let code = rendered("```\nlet code = stays(whole);\n```");
+        assert_eq!(code, format!("{CODE}    let code = stays(whole);{RESET}\n"));
     }
 }

@@ -1,5 +1,7 @@
 //! Answers, tool output, retries, and how a run ends.
 
+use std::time::Duration;
+
 use tokio::net::TcpListener;
 
 use super::{on_terminal, sessions};
@@ -55,6 +57,17 @@ async fn retry_is_shown_when_it_happens() {
 }
 
 #[tokio::test]
+async fn silence_is_explained_on_a_terminal() {
+    let (program, model) = scripted().await;
+    let mut terminal = on_terminal(&program, &["[[hold:gate]][[text:late]]"]);
+    terminal.until_within("… waiting for the model · ", Duration::from_secs(60)).await;
+    model.release("gate");
+    terminal.until("\r\nlate\r\n").await;
+    assert!(terminal.running.ended().await.success());
+    assert!(!terminal.screen().contains("waiting for"), "it is erased: {}", terminal.screen());
+}
+
+#[tokio::test]
 async fn stopped_model_server_fails_at_once_and_leaves_no_session() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -96,6 +109,18 @@ async fn exit_codes_are_in_the_help() {
     {
         assert!(help.contains(line), "{help}");
     }
+}
+
+#[tokio::test]
+async fn demo_model_does_not_answer_in_the_name_of_another() {
+    let program = baton();
+    let ran = program.run(&["run", "--model", "other", "hello"]).await;
+    assert_eq!((ran.code(), ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no provider is configured for the model \"other\""), "{}", ran.stderr);
+    let server = program.serve_http(&[]).await;
+    let ran = program.run(&["run", "--model", "other", "hello"]).await;
+    assert_eq!((ran.code(), ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    drop(server);
 }
 
 #[tokio::test]

@@ -93,6 +93,26 @@ async fn another_model_than_the_servers_is_used() {
 }
 
 #[tokio::test]
+async fn endpoint_of_the_command_needs_no_model_name() {
+    let (program, model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let other = ModelServer::start().await;
+    other.set_models(json!({"data": [{"id": "first-listed"}, {"id": "second"}]}));
+    let configured = program.clone().with_model(&other).env("OPENAI_MODEL", "");
+    let of_server = program.run(&["run", "[[text:of the server]]"]).await;
+    assert_eq!(of_server.code(), Some(0), "{}", of_server.stderr);
+    for arguments in [&["run", "--continue", "[[text:continued]]"][..], &["run", "[[text:new]]"]] {
+        let asked = model.requests().len();
+        let ran = configured.run(arguments).await;
+        assert_eq!(ran.code(), Some(0), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("on server"), "{arguments:?}: {}", ran.stderr);
+        assert_eq!(model.requests().len(), asked, "{arguments:?}: the endpoint of the server is not asked");
+    }
+    assert_eq!(other.requests().last().unwrap().body["model"], "first-listed");
+    drop(server);
+}
+
+#[tokio::test]
 async fn attach_streams_answers_and_steers_the_session_of_a_run() {
     let (program, model) = scripted().await;
     let prompt = r#"[[text:begun]][[hold:gate]][[tool:bash {"command":"echo one > made"}]][[text:first]]"#;

@@ -13,7 +13,7 @@ macro_rules! no_session {
 
 /// Subcommands of `baton sessions`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum SessionsCommand {
+pub enum SessionsCommand {
     /// List stored sessions, last changed first
     #[command(after_help = "Example:\n  baton sessions list --here --limit 10")]
     List {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ModelArgs;
+use super::values::listen_address;
 
 const NOTES: &str = "\
 Examples:
@@ -27,52 +28,54 @@ acknowledged is lost.";
 /// Flags of `baton serve`.
 #[derive(Debug, Args)]
 #[command(after_help = NOTES)]
-pub(crate) struct ServeArgs {
+pub struct ServeArgs {
     /// Listen for SDK clients (JSON-RPC) on this port of 127.0.0.1; 0 picks a free port
     #[arg(long, value_name = "PORT")]
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
     /// Listen for HTTP clients on this address; port 0 picks a free port
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) http: Option<SocketAddr>,
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
+    pub http: Option<SocketAddr>,
     /// Listen for HTTP clients on a socket file; only its owner can open it, so it needs no token
     #[arg(long, value_name = "FILE")]
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
     /// Print a one-time login link and its QR code, to open the page on a phone; without --http, listen on
     /// port 8422 of all addresses of this machine
     #[arg(long)]
-    pub(crate) share: bool,
+    pub share: bool,
     /// Use TLS on the HTTP address, with this certificate (PEM)
     #[arg(long, value_name = "FILE")]
-    pub(crate) tls_cert: Option<PathBuf>,
+    pub tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE")]
-    pub(crate) tls_key: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
     /// Read the token that clients must send from this file; created if missing [default: token in the home directory]
     #[arg(long, value_name = "FILE")]
-    pub(crate) token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
     /// Let every user of this machine use the HTTP port without a token; the JSON-RPC port then serves your own processes only
     #[arg(long, conflicts_with = "token_file")]
-    pub(crate) insecure_no_token: bool,
+    pub insecure_no_token: bool,
     /// Accept HTTP requests addressed to this host name; can be repeated
     #[arg(long, value_name = "NAME")]
-    pub(crate) allow_host: Vec<String>,
+    pub allow_host: Vec<String>,
     /// Let web pages of this origin use the server, such as `https://app.example`; can be repeated
     #[arg(long, value_name = "ORIGIN")]
-    pub(crate) allow_origin: Vec<String>,
+    pub allow_origin: Vec<String>,
+    /// The other servers.
     #[command(flatten)]
-    pub(crate) peer: PeerArgs,
+    pub peer: PeerArgs,
+    /// The model.
     #[command(flatten)]
-    pub(crate) model: ModelArgs,
+    pub model: ModelArgs,
 }
 
 /// Flags of a server that shares a database with others.
 #[derive(Debug, Default, Args)]
-pub(crate) struct PeerArgs {
+pub struct PeerArgs {
     /// Listen for other servers of the database on this address, which they must reach [default: a free port of 127.0.0.1]
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) peer: Option<SocketAddr>,
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
+    pub peer: Option<SocketAddr>,
     /// Read the secret that all servers of the database share from this file [env: BATON_PEER_SECRET; default: a file of this
     /// user]
     #[arg(long, value_name = "FILE")]
-    pub(crate) peer_secret_file: Option<PathBuf>,
+    pub peer_secret_file: Option<PathBuf>,
 }

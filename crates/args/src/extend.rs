@@ -29,7 +29,7 @@ macro_rules! no_plugin {
 
 /// Subcommands of `baton skills`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum SkillsCommand {
+pub enum SkillsCommand {
     /// List the skills that sessions in this directory use
     #[command(after_help = "Example:\n  baton skills list --json")]
     List {
@@ -90,7 +90,7 @@ Nothing is downloaded: clone a repository first. Sessions use plugins with their
 
 /// Subcommands of `baton plugins`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum PluginsCommand {
+pub enum PluginsCommand {
     /// List the installed plugins
     #[command(after_help = "Example:\n  baton plugins list --json")]
     List {
@@ -153,7 +153,7 @@ pub(crate) enum PluginsCommand {
 
 /// Subcommands of `baton plugins marketplace`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum MarketplaceCommand {
+pub enum MarketplaceCommand {
     /// Add a marketplace
     #[command(after_help = "Example:\n  baton plugins marketplace add ./team-plugins")]
     Add {

@@ -30,7 +30,7 @@ Exit codes: 0 done, 1 failed, 3 there is no such person, or no server runs that 
 
 /// Subcommands of `baton people`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum PeopleCommand {
+pub enum PeopleCommand {
     /// Add a person, and print the person's token
     #[command(after_help = "Example:\n  baton people add ada --role approver --expires 90")]
     Add {
@@ -82,11 +82,11 @@ pub(crate) enum PeopleCommand {
 
 /// Flags of `baton link`.
 #[derive(Debug, Args)]
-pub(crate) struct LinkArgs {
+pub struct LinkArgs {
     /// Log in as this person, instead of as the owner
     #[arg(long, value_name = "NAME")]
-    pub(crate) person: Option<PersonName>,
+    pub person: Option<PersonName>,
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }

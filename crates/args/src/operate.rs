@@ -14,13 +14,13 @@ Exit codes: 0 stopped, 1 still running after the time limit, 3 no server was run
 
 /// Flags of `baton stop`.
 #[derive(Debug, Args)]
-pub(crate) struct StopArgs {
+pub struct StopArgs {
     /// Wait at most this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    pub(crate) timeout: u64,
+    pub timeout: u64,
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 pub(super) const SERVERS_NOTES: &str = "\
@@ -32,19 +32,19 @@ Exit codes: 0 done, 1 failed, 3 there is no such server.";
 
 /// Flags of `baton servers`.
 #[derive(Debug, Args)]
-pub(crate) struct ServersArgs {
+pub struct ServersArgs {
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 
     /// Let a server finish its turns and stop; its sessions continue at the others. Takes the address or the id of `--json`
     #[arg(long, value_name = "SERVER")]
-    pub(crate) drain: Option<String>,
+    pub drain: Option<String>,
 }
 
 /// `baton store`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum StoreCommand {
+pub enum StoreCommand {
     /// Copy all sessions from one store to another; a repeated copy appends what is new
     #[command(after_help = COPY_NOTES)]
     Copy(CopyArgs),
@@ -62,14 +62,14 @@ Exit codes: 0 everything is copied, 1 some sessions were left out, and each is n
 
 /// Flags of `baton store copy`.
 #[derive(Debug, Args)]
-pub(crate) struct CopyArgs {
+pub struct CopyArgs {
     /// Home directory, or URL of a database, to copy from
-    pub(crate) from: String,
+    pub from: String,
     /// Home directory, or URL of a database, to copy to
-    pub(crate) to: String,
+    pub to: String,
     /// Print JSON, and no progress
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 pub(super) const BACKUP_NOTES: &str = "\
@@ -85,18 +85,18 @@ Exit codes: 0 written, 1 failed, and then there is no file.";
 
 /// Flags of `baton backup`.
 #[derive(Debug, Args)]
-pub(crate) struct BackupArgs {
+pub struct BackupArgs {
     /// File to write: a tar archive that only you can read
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// Include the token that clients of the server must send
     #[arg(long)]
-    pub(crate) with_token: bool,
+    pub with_token: bool,
     /// Replace the file if it exists
     #[arg(long, short)]
-    pub(crate) force: bool,
+    pub force: bool,
     /// Print JSON, and no progress
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 pub(super) const RESTORE_NOTES: &str = "\
@@ -111,20 +111,20 @@ Exit codes: 0 restored, 1 failed, and then nothing was changed.";
 
 /// Flags of `baton restore`.
 #[derive(Debug, Args)]
-pub(crate) struct RestoreArgs {
+pub struct RestoreArgs {
     /// Backup to restore
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// Replace the sessions of a home that is not empty; they are moved aside
     #[arg(long, short)]
-    pub(crate) force: bool,
+    pub force: bool,
     /// Print JSON, and no progress
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Subcommands of `baton grants`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum GrantsCommand {
+pub enum GrantsCommand {
     /// List what may run without asking, in all sessions and locations
     #[command(
         after_help = "Example:\n  baton grants list --session 3f2a\n\nExit codes: 0 done, 1 failed, 3 there is no such session."
@@ -153,18 +153,18 @@ Exit codes: 0 revoked, 1 failed, 3 there was no such grant.";
 /// Arguments of `baton grants revoke`.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).args(["grant", "session", "location"])))]
-pub(crate) struct RevokeArgs {
+pub struct RevokeArgs {
     /// Grant to revoke, by its id or a unique prefix of it
-    pub(crate) grant: Option<String>,
+    pub grant: Option<String>,
     /// Revoke all grants and allow rules of this session
     #[arg(long, value_name = "ID")]
-    pub(crate) session: Option<String>,
+    pub session: Option<String>,
     /// Revoke all grants of this location
     #[arg(long, value_name = "DIR")]
-    pub(crate) location: Option<String>,
+    pub location: Option<String>,
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 pub(super) const AUDIT_NOTES: &str = "\
@@ -174,18 +174,18 @@ Examples:
 
 /// Flags of `baton audit`.
 #[derive(Debug, Args)]
-pub(crate) struct AuditArgs {
+pub struct AuditArgs {
     /// List only what happened since: a date (2026-11-01), a time (2026-11-01T08:00:00Z) or a span (7d, 12h)
     #[arg(long, value_name = "TIME")]
-    pub(crate) since: Option<String>,
+    pub since: Option<String>,
     /// Print one JSON object a line
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Subcommands of `baton service`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum ServiceCommand {
+pub enum ServiceCommand {
     /// Install the server as a service of systemd, and start it
     #[command(after_help = SERVICE_NOTES)]
     Install(InstallArgs),
@@ -227,23 +227,23 @@ Exit codes: 0 installed, 1 failed, 3 the unit is written, and systemd has to be 
 
 /// Arguments of `baton service install`.
 #[derive(Debug, Args)]
-pub(crate) struct InstallArgs {
+pub struct InstallArgs {
     /// Install it for the system, as a user of its own, with hardening
     #[arg(long)]
-    pub(crate) system: bool,
+    pub system: bool,
     /// Print the unit, and install nothing
     #[arg(long)]
-    pub(crate) print: bool,
+    pub print: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "print")]
-    pub(crate) json: bool,
+    pub json: bool,
     /// User that the service of the system runs as
     #[arg(long, value_name = "NAME", default_value = "baton", requires = "system")]
-    pub(crate) user: String,
+    pub user: String,
     /// Working directory of the server; a service of the system can write nowhere else
     #[arg(long, value_name = "DIR")]
-    pub(crate) directory: Option<PathBuf>,
+    pub directory: Option<PathBuf>,
     /// Arguments of `baton serve`
     #[arg(last = true)]
-    pub(crate) serve: Vec<String>,
+    pub serve: Vec<String>,
 }

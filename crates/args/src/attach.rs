@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::values::api_address;
+
 pub(super) const NOTES: &str = "\
 Examples:
   baton attach                              the session that changed last
@@ -20,31 +22,31 @@ Name a self-signed certificate of the server with --ca; SSL_CERT_FILE replaces t
 
 /// Flags of `baton attach`.
 #[derive(Debug, Args)]
-pub(crate) struct AttachArgs {
+pub struct AttachArgs {
     /// Session to attach to, by its id or a unique prefix of it [default: the session that changed last]
-    pub(crate) session: Option<String>,
+    pub session: Option<String>,
     /// Create a session in this directory
     #[arg(long, conflicts_with_all = ["session", "read_only"])]
-    pub(crate) new: bool,
+    pub new: bool,
     /// Watch only: no prompts, no answers, no cancel
     #[arg(long, visible_alias = "watch")]
-    pub(crate) read_only: bool,
+    pub read_only: bool,
     /// Print every event as a line of JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
     /// Show this many of the last events first
     #[arg(long, value_name = "N", default_value_t = 200)]
-    pub(crate) history: u64,
+    pub history: u64,
     /// Connect to the server's HTTP API at this address [default: the server of this home]
-    #[arg(long, value_name = "URL")]
-    pub(crate) url: Option<String>,
+    #[arg(long, value_name = "URL", value_parser = api_address)]
+    pub url: Option<String>,
     /// Connect to the server's HTTP API on this socket file
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
     /// Trust this certificate too (PEM): the server's own, if it is self-signed, or its authority's
     #[arg(long, value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
+    pub ca: Option<PathBuf>,
     /// Read the server's token from this file [env: BATON_TOKEN holds the token itself]
     #[arg(long, value_name = "FILE")]
-    pub(crate) token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
 }

@@ -24,7 +24,7 @@ macro_rules! no_server {
 
 /// Subcommands of `baton mcp`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum McpCommand {
+pub enum McpCommand {
     /// List the servers that sessions in this directory use
     #[command(after_help = no_server!("baton mcp list --session 3f2a"))]
     List {
@@ -197,7 +197,7 @@ Exit codes: 0 printed, 1 failed, 3 there is no such server.";
 
 /// Where a server is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum McpScope {
+pub enum McpScope {
     /// For all your sessions: mcp-config.json in Baton's home
     User,
     /// For everyone who works in this repository: .mcp.json in its root
@@ -206,7 +206,7 @@ pub(crate) enum McpScope {
 
 /// How a server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum McpTransport {
+pub enum McpTransport {
     /// A program, over its standard input and output
     Stdio,
     /// Streamable HTTP
@@ -217,46 +217,46 @@ pub(crate) enum McpTransport {
 
 /// Arguments of `baton mcp add`.
 #[derive(Debug, Args)]
-pub(crate) struct AddArgs {
+pub struct AddArgs {
     /// Name of the server; its tools are offered as NAME-TOOL
-    pub(crate) name: String,
+    pub name: String,
     /// Address of a remote server
     #[arg(long, conflicts_with = "command")]
-    pub(crate) url: Option<String>,
+    pub url: Option<String>,
     /// How to reach it [default: stdio for a command, http for an address]
     #[arg(long)]
-    pub(crate) transport: Option<McpTransport>,
+    pub transport: Option<McpTransport>,
     /// Where to add it
     #[arg(long, default_value = "user")]
-    pub(crate) scope: McpScope,
+    pub scope: McpScope,
     /// Set an environment variable of the program; can be repeated
     #[arg(long, short, value_name = "NAME=VALUE")]
-    pub(crate) env: Vec<String>,
+    pub env: Vec<String>,
     /// Send a header with every request; can be repeated
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
-    pub(crate) header: Vec<String>,
+    pub header: Vec<String>,
     /// Start the program in this directory [default: the session's directory]
     #[arg(long, value_name = "DIR")]
-    pub(crate) cwd: Option<PathBuf>,
+    pub cwd: Option<PathBuf>,
     /// Offer only these tools
     #[arg(long, value_delimiter = ',', value_name = "TOOL,...")]
-    pub(crate) tools: Option<Vec<String>>,
+    pub tools: Option<Vec<String>>,
     /// Do not offer these tools
     #[arg(long, value_delimiter = ',', value_name = "TOOL,...")]
-    pub(crate) exclude_tools: Vec<String>,
+    pub exclude_tools: Vec<String>,
     /// Let a call be silent for at most this many seconds [default: 300]
     #[arg(long, value_name = "SECONDS")]
-    pub(crate) timeout: Option<f64>,
+    pub timeout: Option<f64>,
     /// Call tools without asking that the server says change nothing
     #[arg(long)]
-    pub(crate) trust_read_only_hint: bool,
+    pub trust_read_only_hint: bool,
     /// Replace a server of the same name
     #[arg(long, short)]
-    pub(crate) force: bool,
+    pub force: bool,
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
     /// Program and its arguments, after `--`; or an address
     #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) command: Vec<String>,
+    pub command: Vec<String>,
 }

@@ -4,16 +4,16 @@ use clap::Args;
 
 /// Flags that choose a model.
 #[derive(Debug, Args, Default)]
-pub(crate) struct ModelArgs {
+pub struct ModelArgs {
     /// Use this model [env: OPENAI_MODEL]
     #[arg(long, short)]
-    pub(crate) model: Option<String>,
+    pub model: Option<String>,
     /// Use the OpenAI-compatible API at this address [env: OPENAI_BASE_URL]
     #[arg(long, value_name = "URL")]
-    pub(crate) base_url: Option<String>,
+    pub base_url: Option<String>,
     /// Use the built-in demo model, whatever else is configured
     #[arg(long, conflicts_with_all = ["model", "base_url"])]
-    pub(crate) demo: bool,
+    pub demo: bool,
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -38,31 +38,32 @@ Exit codes:
 
 /// Flags of `baton run`.
 #[derive(Debug, Args)]
-pub(crate) struct RunArgs {
+pub struct RunArgs {
     /// Prompt to send; piped input follows it, or takes the place of `-`
     #[arg(num_args = 0..)]
-    pub(crate) prompt: Vec<String>,
+    pub prompt: Vec<String>,
     /// Continue the last session of this directory
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
-    pub(crate) continue_last: bool,
+    pub continue_last: bool,
     /// Continue this session, given by its id or a unique prefix of it
     #[arg(long, short, value_name = "ID")]
-    pub(crate) session: Option<String>,
+    pub session: Option<String>,
     /// Run the turn in another agent's program: codex, claude, opencode, pi; `--model` then names one of its models
     #[arg(long, short, value_name = "NAME", conflicts_with_all = ["demo", "base_url"])]
-    pub(crate) engine: Option<String>,
+    pub engine: Option<String>,
     /// Approve every tool call without asking
     #[arg(long, short)]
-    pub(crate) yes: bool,
+    pub yes: bool,
     /// Print every event as a line of JSON instead of the answer
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
     /// Print only the answer: no tool calls, no notes
     #[arg(long, short)]
-    pub(crate) quiet: bool,
+    pub quiet: bool,
     /// Run the session in this process, even if a server runs
     #[arg(long)]
-    pub(crate) no_server: bool,
+    pub no_server: bool,
+    /// The model.
     #[command(flatten)]
-    pub(crate) model: ModelArgs,
+    pub model: ModelArgs,
 }

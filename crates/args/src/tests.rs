@@ -10,7 +10,7 @@ fn flags_are_consistent() {
 
 #[test]
 fn page_of_the_command_line_names_every_command() {
-    let page = include_str!("../../../../docs/cli.md");
+    let page = include_str!("../../../docs/cli.md");
     let names = |command: &clap::Command| -> Vec<String> {
         let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
         let names = shown.map(|command| command.get_name().to_owned());

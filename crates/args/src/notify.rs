@@ -11,7 +11,7 @@ Example:
 
 /// Subcommands of `baton notify`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum NotifyCommand {
+pub enum NotifyCommand {
     /// Send a test to the webhook, to Telegram and to subscribed browsers
     #[command(after_help = "Example:\n  baton notify test")]
     Test(NotifyTestArgs),
@@ -19,8 +19,8 @@ pub(crate) enum NotifyCommand {
 
 /// Flags of `baton notify test`.
 #[derive(Debug, Args)]
-pub(crate) struct NotifyTestArgs {
+pub struct NotifyTestArgs {
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }

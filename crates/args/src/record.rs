@@ -17,20 +17,20 @@ Example:
 
 /// Arguments of `baton record`.
 #[derive(Debug, Args)]
-pub(crate) struct RecordArgs {
+pub struct RecordArgs {
     /// File to write the recording to; replaced if it exists
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// Command of this program to record
     #[arg(last = true, required = true)]
-    pub(crate) command: Vec<String>,
+    pub command: Vec<String>,
 }
 
 /// Arguments of `baton replay`.
 #[derive(Debug, Args)]
-pub(crate) struct ReplayArgs {
+pub struct ReplayArgs {
     /// Recording to serve
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// Listen on this port of 127.0.0.1; 0 picks a free port
     #[arg(long, default_value_t = 0)]
-    pub(crate) port: u16,
+    pub port: u16,
 }

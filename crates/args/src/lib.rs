@@ -1,4 +1,7 @@
-//! The command line.
+//! The grammar of the command line: commands, flags and their help.
+//!
+//! Parsing is all that happens here. What a command does is in `baton-cli`, which also merges the flags with the environment
+//! and the configuration file.
 
 mod attach;
 mod extend;
@@ -10,29 +13,26 @@ mod record;
 mod run;
 mod serve;
 mod sessions;
-mod usage;
+mod values;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::logging::LogFormat;
-
-pub(crate) use self::attach::AttachArgs;
-pub(crate) use self::extend::{MarketplaceCommand, PluginsCommand, SkillsCommand};
-pub(crate) use self::mcp::{AddArgs, McpCommand, McpScope, McpTransport};
-pub(crate) use self::notify::{NotifyCommand, NotifyTestArgs};
-pub(crate) use self::operate::{
+pub use self::attach::AttachArgs;
+pub use self::extend::{MarketplaceCommand, PluginsCommand, SkillsCommand};
+pub use self::mcp::{AddArgs, McpCommand, McpScope, McpTransport};
+pub use self::notify::{NotifyCommand, NotifyTestArgs};
+pub use self::operate::{
     AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServersArgs,
     ServiceCommand, StopArgs, StoreCommand,
 };
-pub(crate) use self::people::{LinkArgs, PeopleCommand};
-pub(crate) use self::record::{RecordArgs, ReplayArgs};
-pub(crate) use self::run::{ModelArgs, RunArgs};
-pub(crate) use self::serve::{PeerArgs, ServeArgs};
-pub(crate) use self::sessions::SessionsCommand;
-pub(crate) use self::usage::print_usage;
+pub use self::people::{LinkArgs, PeopleCommand};
+pub use self::record::{RecordArgs, ReplayArgs};
+pub use self::run::{ModelArgs, RunArgs};
+pub use self::serve::{PeerArgs, ServeArgs};
+pub use self::sessions::SessionsCommand;
 
 /// Widest line of help, where the terminal has room for it.
 const MAX_WIDTH: usize = 100;
@@ -51,81 +51,113 @@ SDKs start the server themselves: set COPILOT_CLI_PATH to this program.";
 /// Runs AI agent sessions, and lets any number of programs and people watch, steer, approve and take over.
 #[derive(Debug, Parser)]
 #[command(name = "baton", version, after_help = EXAMPLES, max_term_width = MAX_WIDTH)]
-pub(crate) struct Cli {
+pub struct Cli {
+    /// Flags of all commands.
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub global: Global,
+    /// Flags of SDKs.
     #[command(flatten)]
-    pub(crate) sdk: SdkFlags,
+    pub sdk: SdkFlags,
+    /// The command; none if an SDK starts the program, or nothing is asked for.
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub command: Option<Command>,
 }
 
 /// Flags of all commands.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
+pub struct Global {
     /// Store sessions and other state in this directory [env: COPILOT_HOME or BATON_HOME; default: ~/.local/state/baton]
     #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) home: Option<PathBuf>,
+    pub home: Option<PathBuf>,
     /// Store sessions in this PostgreSQL database, without a password in the URL [env: BATON_STORE; default: a file in the home]
     #[arg(long, global = true, value_name = "URL")]
-    pub(crate) store: Option<String>,
+    pub store: Option<String>,
     /// Name of the machines that have the same working directories [env: BATON_PLACE; default: the host name]
     #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) place: Option<String>,
+    pub place: Option<String>,
     /// Read the configuration from this file [default: ~/.config/baton/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     /// Log to stderr up to this level: error, warn, info, debug, trace, none [env: BATON_LOG; default: warn]
     #[arg(long, global = true, value_name = "LEVEL")]
-    pub(crate) log_level: Option<String>,
+    pub log_level: Option<String>,
     /// Write log entries as text, or as JSON with one object a line [env: BATON_LOG_FORMAT; default: text]
     #[arg(long, global = true, value_name = "FORMAT")]
-    pub(crate) log_format: Option<LogFormat>,
+    pub log_format: Option<LogFormat>,
+}
+
+/// Format of log entries: as text for people, or as one JSON object a line for programs that collect logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "documentation would be help of the flag")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl LogFormat {
+    /// Parses the name of a format.
+    ///
+    /// # Errors
+    /// When there is no such format.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::from_str(text, false)
+            .map_err(|_| format!("unknown log format {text:?}: use \"text\" or \"json\""))
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
 }
 
 /// Flags with which SDKs start the server. Hidden from help.
 #[derive(Debug, Args)]
+#[allow(missing_docs, reason = "named by the SDKs")]
 #[command(next_help_heading = None)]
-pub(crate) struct SdkFlags {
+pub struct SdkFlags {
     #[arg(long, hide = true)]
-    pub(crate) headless: bool,
+    pub headless: bool,
     #[arg(long, hide = true)]
-    pub(crate) server: bool,
+    pub server: bool,
     #[arg(long, hide = true)]
-    pub(crate) stdio: bool,
+    pub stdio: bool,
     #[arg(long, hide = true)]
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
     /// Address to listen on instead of 127.0.0.1; one that other machines can reach needs a token.
     #[arg(long, hide = true, value_name = "ADDRESS", conflicts_with = "stdio")]
-    pub(crate) host: Option<std::net::IpAddr>,
+    pub host: Option<std::net::IpAddr>,
     #[arg(long, hide = true, value_name = "NAME")]
-    pub(crate) auth_token_env: Option<String>,
+    pub auth_token_env: Option<String>,
     #[arg(long, hide = true)]
-    pub(crate) no_auto_update: bool,
+    pub no_auto_update: bool,
     #[arg(long, hide = true)]
-    pub(crate) no_auto_login: bool,
+    pub no_auto_login: bool,
     #[arg(long, hide = true, value_name = "SECONDS")]
-    pub(crate) session_idle_timeout: Option<u64>,
+    pub session_idle_timeout: Option<u64>,
     #[arg(long, hide = true)]
-    pub(crate) remote: bool,
+    pub remote: bool,
     #[arg(long, hide = true)]
-    pub(crate) yolo: bool,
+    pub yolo: bool,
     /// Directory of a plugin that all sessions use.
     #[arg(long, hide = true, value_name = "DIRECTORY")]
-    pub(crate) plugin_dir: Vec<PathBuf>,
+    pub plugin_dir: Vec<PathBuf>,
 }
 
 impl SdkFlags {
     /// Whether an SDK starts the program.
-    pub(crate) fn are_used(&self) -> bool {
+    pub fn are_used(&self) -> bool {
         self.headless || self.server || self.stdio
     }
 }
 
 /// Subcommands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// Send one prompt and stream the answer to the terminal
     #[command(after_help = run::EXAMPLES)]
     Run(RunArgs),
@@ -207,18 +239,18 @@ pub(crate) enum Command {
 
 /// Flags of `baton doctor`.
 #[derive(Debug, Args)]
-pub(crate) struct DoctorArgs {
+pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Flags of `baton config`.
 #[derive(Debug, Args)]
-pub(crate) struct ConfigArgs {
+pub struct ConfigArgs {
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 #[cfg(test)]
