@@ -13,10 +13,6 @@ use super::remote::Remote;
 use crate::client::{PendingRequest, RequestFailure, ServerLocator};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{self, ProcessRole, RunningServer};
-<<<<<<< HEAD
-=======
-use baton_args::RunArgs;
->>>>>>> operator
 
 /// Variables that concern one process: with them, the session lives in this one.
 const OWN_PROCESS: [&str; 3] = [crate::record::RECORD, "BATON_REPLAY", "BATON_CRASH_AT"];
