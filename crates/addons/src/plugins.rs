@@ -180,7 +180,7 @@ impl Plugins {
     async fn copy(&self, from: PathBuf) -> Result<PathBuf, String> {
         let target = self.copies.join(source_id(&from));
         let to = target.clone();
-        let copied = tokio::task::spawn_blocking(move || copy_plugin(&from, &to)).await;
+        let copied = baton_tasks::spawn_blocking(move || copy_plugin(&from, &to)).await;
         copied.map_err(|_| "the copy was aborted; see the server log".to_owned()).flatten()?;
         Ok(target)
     }

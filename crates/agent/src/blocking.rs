@@ -58,7 +58,7 @@ impl Pool {
         let deadline = tokio::time::Instant::now() + patience;
         let slot = timeout(patience, self.slots.acquire()).await.map_err(|_| Blocked::Busy)?;
         let slot = slot.map_err(|_| Blocked::Aborted)?;
-        let working = tokio::task::spawn_blocking(move || {
+        let working = baton_tasks::spawn_blocking(move || {
             let done = work();
             // Held by the thread, not by the caller: a slot is free when its thread is.
             drop(slot);

@@ -32,9 +32,9 @@ mod workspace;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
-use axum::routing::{get, post};
 use baton_runtime::Runtime;
 use baton_wire::EventStreams;
+use baton_wire::routing::{delete, get, post, put};
 
 pub use self::registry::WorkspaceOptions;
 use self::registry::Workspaces;
@@ -76,9 +76,9 @@ fn all_routes() -> Router<Shared> {
         .route("/version", get(system::version))
         .route("/config", get(system::config))
         .route("/control", post(system::control))
-        .route("/clients/{client}", axum::routing::delete(system::retire))
-        .route("/workspaces", get(system::list).post(system::create))
-        .route("/workspaces/{id}", get(system::show).delete(system::release))
+        .route("/clients/{client}", delete(system::retire))
+        .route("/workspaces", get(system::list).merge(post(system::create)))
+        .route("/workspaces/{id}", get(system::show).merge(delete(system::release)))
         .nest("/workspaces/{id}", workspace)
         .fallback(error::unknown_path)
         .method_not_allowed_fallback(error::wrong_method)
@@ -88,21 +88,24 @@ fn core_routes() -> Router<Shared> {
     Router::new()
         .route("/current-session", post(system::set_current_session))
         .route("/events", get(system::events))
-        .route("/sessions", get(sessions::list).post(sessions::create))
-        .route("/sessions/{sid}", get(sessions::show).put(sessions::save).delete(sessions::delete))
+        .route("/sessions", get(sessions::list).merge(post(sessions::create)))
+        .route(
+            "/sessions/{sid}",
+            get(sessions::show).merge(put(sessions::save)).merge(delete(sessions::delete)),
+        )
         .route("/sessions/{sid}/messages", get(sessions::messages))
         .route("/sessions/{sid}/messages/user", get(sessions::user_messages))
         .route("/messages/user", get(sessions::all_user_messages))
         .route("/sessions/{sid}/history", get(sessions::history))
         .route("/permissions/grant", post(requests::grant))
-        .route("/permissions/skip", get(requests::skips).post(requests::set_skip))
+        .route("/permissions/skip", get(requests::skips).merge(post(requests::set_skip)))
         .route("/questions/answer", post(requests::answer_question))
         .route("/questions/cancel", post(requests::cancel_question))
 }
 
 fn agent_routes() -> Router<Shared> {
     Router::new()
-        .route("/agent", get(agent::state).post(agent::prompt))
+        .route("/agent", get(agent::state).merge(post(agent::prompt)))
         .route("/agent/init", post(agent::ready))
         .route("/agent/update", post(agent::ready))
         .route("/agent/default-small-model", get(agent::small_model))

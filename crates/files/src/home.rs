@@ -49,14 +49,14 @@ pub fn secure(home: &Path, within: &[&Path]) -> io::Result<bool> {
 pub async fn secure_sessions(home: &Path, store: &dyn Store) {
     let root = home.join(SESSIONS);
     let checked = root.clone();
-    let is_any_open = tokio::task::spawn_blocking(move || is_any_open(&checked)).await;
+    let is_any_open = baton_tasks::spawn_blocking(move || is_any_open(&checked)).await;
     if !is_any_open.unwrap_or(false) {
         return;
     }
     let Ok(sessions) = store.list().await else { return };
     let own: Vec<SessionId> = sessions.into_iter().map(|summary| summary.session).collect();
     let close = move || own.iter().try_for_each(|id| baton_private::tighten_all(root.join(id.as_str())));
-    match tokio::task::spawn_blocking(close).await {
+    match baton_tasks::spawn_blocking(close).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             tracing::warn!(%error, "failed to remove access of other users to session files; check their modes");

@@ -77,7 +77,7 @@ pub(crate) async fn on_file<R: Send + 'static>(
     work: impl FnOnce(&Path) -> io::Result<R> + Send + 'static,
 ) -> Result<R, String> {
     let owned = path.to_owned();
-    let done = tokio::task::spawn_blocking(move || work(&owned)).await.map_err(io::Error::other);
+    let done = baton_tasks::spawn_blocking(move || work(&owned)).await.map_err(io::Error::other);
     done.flatten().map_err(|error| format!("cannot read or write {}: {error}", path.display()))
 }
 

@@ -182,7 +182,7 @@ impl Locations {
 /// system takes: decisions about permissions must not fall back to a path with links.
 pub async fn resolved(path: PathBuf) -> PathBuf {
     let unresolved = path.clone();
-    tokio::task::spawn_blocking(move || beneath::resolve(&path)).await.unwrap_or(unresolved)
+    baton_tasks::spawn_blocking(move || beneath::resolve(&path)).await.unwrap_or(unresolved)
 }
 
 #[cfg(test)]

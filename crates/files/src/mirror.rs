@@ -144,14 +144,14 @@ pub(crate) async fn lost_events(
     file: PathBuf,
 ) -> Result<Option<String>, StoreError> {
     let path = file.clone();
-    let last = tokio::task::spawn_blocking(move || last_event_id(&path).ok().flatten()).await;
+    let last = baton_tasks::spawn_blocking(move || last_event_id(&path).ok().flatten()).await;
     let Some(last) = last.ok().flatten() else { return Ok(None) };
     if is_stored(store, session, head, &last).await? {
         return Ok(None);
     }
     let saved = file.with_file_name(format!("events-lost-{head}.jsonl"));
     let (from, to) = (file, saved.clone());
-    let renamed = tokio::task::spawn_blocking(move || std::fs::rename(from, to)).await;
+    let renamed = baton_tasks::spawn_blocking(move || std::fs::rename(from, to)).await;
     let copy = match renamed {
         Ok(Ok(())) => format!("; the file that has them was renamed to {}", saved.display()),
         _ => String::new(),

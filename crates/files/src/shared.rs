@@ -159,7 +159,7 @@ async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, StoreError> {
-    let done = tokio::task::spawn_blocking(work).await.map_err(io::Error::other).flatten();
+    let done = baton_tasks::spawn_blocking(work).await.map_err(io::Error::other).flatten();
     done.map_err(|error| StoreError::Medium {
         doing: "copy files of the session in".into(),
         path: path.display().to_string(),

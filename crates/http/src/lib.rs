@@ -32,7 +32,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use baton_wire::routing::get;
 
 pub use self::api::describe_api;
 use self::feed::Feed;
@@ -229,7 +229,7 @@ impl HttpDoor {
         };
         Router::new()
             .merge(api::routes())
-            .route(oauth::CALLBACK, axum::routing::get(oauth::callback))
+            .route(oauth::CALLBACK, get(oauth::callback))
             .with_state(self.door.clone())
             .merge(start)
             .merge(self.mounted.clone())

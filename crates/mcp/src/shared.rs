@@ -63,7 +63,7 @@ impl Pool {
     pub(crate) async fn tag(&self, ledger: &Ledger) -> &str {
         let note = async {
             let (ledger, tag) = (ledger.clone(), self.tag.clone());
-            drop(tokio::task::spawn_blocking(move || ledger.note(&tag)).await);
+            drop(baton_tasks::spawn_blocking(move || ledger.note(&tag)).await);
         };
         self.noted.get_or_init(|| note).await;
         &self.tag

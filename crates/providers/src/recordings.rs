@@ -47,7 +47,7 @@ impl Recordings {
             let secrets = self.secrets.iter().cloned().chain(providers.flat_map(keys_of)).collect();
             let path = path.clone();
             async move {
-                let created = tokio::task::spawn_blocking(move || Recorder::create(&path, secrets)).await;
+                let created = baton_tasks::spawn_blocking(move || Recorder::create(&path, secrets)).await;
                 created.map_err(std::io::Error::other).flatten().map_err(|error| error.to_string())
             }
         };

@@ -223,7 +223,7 @@ fn acknowledge(stream: &TcpStream) {
 
 #[cfg(test)]
 mod tests {
-    use tokio_util::task::TaskTracker;
+    use baton_tasks::TaskTracker;
 
     use super::*;
 

@@ -67,8 +67,8 @@ use baton_providers::accounts::Accounts;
 pub use baton_providers::{self as providers, ServerEndpoint};
 use baton_providers::{Models, ProviderCache, Secrets};
 use baton_store::{Owner, Store};
+use baton_tasks::TaskTracker;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use self::cluster::Cluster;
 pub use self::crash::{CrashPlan, CrashPoint};

@@ -146,7 +146,7 @@ impl SessionMcp {
         }
         if had_private || host.is_some() {
             let (ledger, tag) = (self.addons.options.ledger.clone(), self.tag.clone());
-            drop(tokio::task::spawn_blocking(move || ledger.forget(&tag)).await);
+            drop(baton_tasks::spawn_blocking(move || ledger.forget(&tag)).await);
         }
     }
 
@@ -211,7 +211,7 @@ impl SessionMcp {
     /// Records the tag before a process carries it: a killed server's successor ends what it finds there.
     async fn note_tag(&self) {
         let (ledger, tag) = (self.addons.options.ledger.clone(), self.tag.clone());
-        drop(tokio::task::spawn_blocking(move || ledger.note(&tag)).await);
+        drop(baton_tasks::spawn_blocking(move || ledger.note(&tag)).await);
     }
 
     fn known_private(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Host>>> {

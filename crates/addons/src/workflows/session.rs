@@ -11,9 +11,9 @@ use baton_protocol::event::Body;
 use baton_protocol::params::SessionParams;
 use baton_protocol::workflow::{Definition, Limits, Vocabulary};
 use baton_protocol::{ClientId, Json, SessionId};
+use baton_tasks::TaskTracker;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::execution::{Execution, Executor};

@@ -167,7 +167,7 @@ async fn reading<T: Send + 'static>(
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolRefusal> + Send + 'static,
 ) -> Result<T, ToolRefusal> {
-    tokio::task::spawn_blocking(work)
+    baton_tasks::spawn_blocking(work)
         .await
         .unwrap_or_else(|_| Err(ToolRefusal::new("Internal error in the tool; see the server log.")))
 }

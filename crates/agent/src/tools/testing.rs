@@ -7,10 +7,10 @@ use std::sync::Arc;
 use baton_process::Ledger;
 use baton_protocol::Json;
 use baton_protocol::tool::ToolResult;
+use baton_tasks::TaskTracker;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::shell::{ShellSettings, Shells};
 use super::sql::SessionDatabase;

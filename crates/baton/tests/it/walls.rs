@@ -9,27 +9,28 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Vocabularies and tools without policy.
     ("protocol", &[]),
     ("private", &[]),
+    ("tasks", &[]),
     ("diff", &[]),
-    ("process", &["private"]),
+    ("process", &["private", "tasks"]),
     ("markup", &[]),
     ("terminal", &["markup"]),
     // Crates that know nothing of a live session.
     ("core", &["protocol"]),
-    ("store", &["private", "protocol"]),
-    ("postgres", &["protocol", "store"]),
-    ("model", &["diff", "protocol"]),
-    ("agent", &["core", "diff", "model", "private", "process", "protocol"]),
-    ("engines", &["agent", "private", "process", "protocol"]),
+    ("store", &["private", "protocol", "tasks"]),
+    ("postgres", &["protocol", "store", "tasks"]),
+    ("model", &["diff", "protocol", "tasks"]),
+    ("agent", &["core", "diff", "model", "private", "process", "protocol", "tasks"]),
+    ("engines", &["agent", "private", "process", "protocol", "tasks"]),
     ("git", &["agent", "private", "protocol"]),
-    ("mcp", &["private", "process", "protocol"]),
+    ("mcp", &["private", "process", "protocol", "tasks"]),
     ("skills", &["agent", "protocol"]),
     // Sessions that are not live: their histories in the store, and their files beside it.
     ("history", &["core", "process", "protocol", "store"]),
-    ("files", &["agent", "core", "git", "history", "mcp", "private", "protocol", "store"]),
+    ("files", &["agent", "core", "git", "history", "mcp", "private", "protocol", "store", "tasks"]),
     // Counters, fed by live sessions.
     ("metrics", &["core", "protocol"]),
     // Which model a session calls, with which credentials.
-    ("providers", &["agent", "model", "protocol"]),
+    ("providers", &["agent", "model", "protocol", "tasks"]),
     // What a session is set to, beside its history.
     ("settings", &["agent", "protocol", "providers"]),
     // MCP servers, skills and plugins of sessions, without an actor.
@@ -48,12 +49,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "providers",
             "settings",
             "skills",
+            "tasks",
         ],
     ),
     // Who may use a server.
     ("people", &["protocol", "store"]),
     // Live sessions as others see them: handles, asks, fan-out of events; no actor.
-    ("handle", &["addons", "agent", "core", "files", "protocol", "providers", "settings", "store"]),
+    ("handle", &["addons", "agent", "core", "files", "protocol", "providers", "settings", "store", "tasks"]),
     // Live sessions, without a wire.
     (
         "runtime",
@@ -75,17 +77,21 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "providers",
             "settings",
             "store",
+            "tasks",
         ],
     ),
     // Notifications: the outbox and its channels, fed by live sessions.
     ("notify", &["core", "markup", "model", "people", "protocol", "runtime", "store"]),
     // The doors: they see the runtime, which re-exports what they need of histories and files, and never each other.
     ("wire", &["protocol", "runtime", "store"]),
-    ("rpc", &["agent", "core", "git", "people", "protocol", "runtime", "store", "wire"]),
-    ("http", &["core", "markup", "model", "notify", "people", "protocol", "runtime", "store", "wire"]),
+    ("rpc", &["agent", "core", "git", "people", "protocol", "runtime", "store", "tasks", "wire"]),
+    (
+        "http",
+        &["core", "markup", "model", "notify", "people", "protocol", "runtime", "store", "tasks", "wire"],
+    ),
     ("crush", &["core", "protocol", "runtime", "store", "wire"]),
     // Links between servers: sessions of one at another.
-    ("peer", &["protocol", "runtime", "store"]),
+    ("peer", &["protocol", "runtime", "store", "tasks"]),
     // The web application: files, and routes that serve them.
     ("page", &[]),
     // Backups, services: they know the home and its store, and no live session.
@@ -97,7 +103,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "cli",
         &[
             "args", "crush", "engines", "http", "markup", "model", "notify", "ops", "page", "peer", "people",
-            "postgres", "private", "protocol", "rpc", "runtime", "store", "terminal",
+            "postgres", "private", "protocol", "rpc", "runtime", "store", "tasks", "terminal",
         ],
     ),
     ("testkit", &["protocol"]),
@@ -247,4 +253,23 @@ fn commands_print_through_the_terminal_crate() {
         }
     });
     assert!(seen > 10, "the sources are in {}", sources.display());
+}
+
+#[test]
+fn tasks_are_started_by_the_crate_for_them() {
+    let mut seen = 0;
+    for name in all().iter().filter(|name| !["tasks", "testkit"].contains(&name.as_str())) {
+        each_source(&crates().join(name).join("src"), &mut |path, text| {
+            let is_test =
+                path.components().any(|part| part.as_os_str().to_string_lossy().starts_with("test"));
+            let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            seen += usize::from(code.contains("baton_tasks::"));
+            for way in ["tokio::spawn(", "task::spawn(", "spawn_blocking(", "task::TaskTracker"] {
+                let is_ours = |before: &str| before.ends_with("baton_tasks::") || before.ends_with('.');
+                let foreign = code.match_indices(way).any(|(at, _)| !is_ours(&code[..at]));
+                assert!(is_test || !foreign, "{} has {way:?}: use `baton_tasks`", path.display());
+            }
+        });
+    }
+    assert!(seen > 30, "only {seen} sources start tasks");
 }

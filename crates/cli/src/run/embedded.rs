@@ -95,7 +95,7 @@ impl Embedded {
         // After the prompt: the model is working on it meanwhile.
         let (runtime, home) = (self.runtime.clone(), self.home.clone());
         let session = self.session.id().clone();
-        self.door = Some(tokio::task::spawn_blocking(move || Door::open(&runtime, &home, &session)));
+        self.door = Some(baton_tasks::spawn_blocking(move || Door::open(&runtime, &home, &session)));
         Ok(prompt.to_string())
     }
 
@@ -115,7 +115,7 @@ impl Embedded {
             let opening = self.door.take().context("the prompt has not been sent")?;
             let door = opening.await.context("cannot open a socket file")??;
             let socket = door.socket.clone();
-            self.door = Some(tokio::task::spawn(async { Ok(door) }));
+            self.door = Some(baton_tasks::spawn(async { Ok(door) }));
             let client = Client::new(Address::Socket(socket), None, None)?;
             let session: SessionView = client.get(&format!("/api/sessions/{}", self.id())).await?;
             self.remote = Some(Remote::new(client, &session, String::new(), false));

@@ -80,7 +80,7 @@ impl Child {
     pub(crate) fn start(start: Start) -> io::Result<Self> {
         let (supervised, Pipes { stdin, stdout, stderr }) = start.start()?;
         let (tail, lines, diagnostics) = Tail::with_lines();
-        let follower = tokio::spawn(tail.clone().follow(stderr, lines));
+        let follower = baton_tasks::spawn(tail.clone().follow(stderr, lines));
         Ok(Self {
             supervised,
             stdin: Some(stdin),

@@ -108,7 +108,7 @@ impl ProgramConversation {
         let Launch { args, environment, file } = self.adapter.launch(&context);
         if let Some((path, content)) = file {
             let to = path.clone();
-            let written = tokio::task::spawn_blocking(move || write_if_changed(&to, content)).await;
+            let written = baton_tasks::spawn_blocking(move || write_if_changed(&to, content)).await;
             written
                 .map_err(std::io::Error::other)
                 .flatten()

@@ -23,7 +23,7 @@ mod types;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{delete, get, patch, post};
+use baton_wire::routing::{delete, get, patch, post};
 use utoipa::OpenApi;
 
 use self::description::{GuardResponses, ParametersWithoutNull};
@@ -143,22 +143,25 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/metrics", get(system::metrics))
         .route("/api/openapi.json", get(system::openapi))
         .route("/api/models", get(system::models))
-        .route("/api/sessions", get(sessions::list).post(sessions::create))
-        .route("/api/sessions/{id}", get(sessions::show).patch(sessions::change).delete(sessions::delete))
+        .route("/api/sessions", get(sessions::list).merge(post(sessions::create)))
+        .route(
+            "/api/sessions/{id}",
+            get(sessions::show).merge(patch(sessions::change)).merge(delete(sessions::delete)),
+        )
         .route("/api/sessions/{id}/resume", post(sessions::resume))
         .route("/api/sessions/{id}/state", get(state::show))
         .route("/api/sessions/{id}/queue", get(queue::list))
-        .route("/api/sessions/{id}/queue/{prompt}", patch(queue::change).delete(queue::withdraw))
+        .route("/api/sessions/{id}/queue/{prompt}", patch(queue::change).merge(delete(queue::withdraw)))
         .route("/api/sessions/{id}/fork", post(history::fork))
         .route("/api/sessions/{id}/export", get(history::export))
-        .route("/api/sessions/{id}/rewind", get(history::preview).post(history::rewind))
+        .route("/api/sessions/{id}/rewind", get(history::preview).merge(post(history::rewind)))
         .route("/api/sessions/{id}/prompts", post(prompts::send))
         .route("/api/sessions/{id}/prompts/{prompt}", get(prompts::show))
         .route("/api/sessions/{id}/cancel", post(prompts::cancel))
         .route("/api/sessions/{id}/events", get(events::read))
-        .route("/api/sessions/{id}/grants", get(grants::list).delete(grants::revoke_all))
+        .route("/api/sessions/{id}/grants", get(grants::list).merge(delete(grants::revoke_all)))
         .route("/api/sessions/{id}/grants/{grant}", delete(grants::revoke))
-        .route("/api/locations", get(grants::locations).delete(grants::revoke_at_location))
+        .route("/api/locations", get(grants::locations).merge(delete(grants::revoke_at_location)))
         .route("/api/notifications", get(notifications::show))
         .route(
             "/api/notifications/subscriptions",
@@ -179,11 +182,11 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/sessions/{id}/mcp/{server}/resource", get(mcp::resource))
         .route("/api/sessions/{id}/mcp/{server}/prompts", get(mcp::prompts))
         .route("/api/sessions/{id}/mcp/{server}/prompts/{prompt}", post(mcp::prompt))
-        .route("/api/mcp/servers", get(mcp::catalogue).post(mcp::add))
+        .route("/api/mcp/servers", get(mcp::catalogue).merge(post(mcp::add)))
         .route("/api/mcp/servers/{server}", delete(mcp::remove))
         .route("/api/mcp/servers/{server}/enable", post(mcp::enable_for_all))
         .route("/api/mcp/servers/{server}/disable", post(mcp::disable_for_all))
-        .route("/api/sessions/{id}/skills", get(skills::list).post(skills::reload))
+        .route("/api/sessions/{id}/skills", get(skills::list).merge(post(skills::reload)))
         .route("/api/sessions/{id}/skills/{skill}", get(skills::show))
         .route("/api/sessions/{id}/skills/{skill}/enable", post(skills::enable))
         .route("/api/sessions/{id}/skills/{skill}/disable", post(skills::disable))
@@ -191,12 +194,12 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/skills/{skill}", get(skills::read))
         .route("/api/skills/{skill}/enable", post(skills::enable_for_all))
         .route("/api/skills/{skill}/disable", post(skills::disable_for_all))
-        .route("/api/plugins", get(plugins::list).post(plugins::install))
+        .route("/api/plugins", get(plugins::list).merge(post(plugins::install)))
         .route("/api/plugins/{plugin}", delete(plugins::uninstall))
         .route("/api/plugins/{plugin}/update", post(plugins::update))
         .route("/api/plugins/{plugin}/enable", post(plugins::enable))
         .route("/api/plugins/{plugin}/disable", post(plugins::disable))
-        .route("/api/marketplaces", get(plugins::marketplaces).post(plugins::add_marketplace))
+        .route("/api/marketplaces", get(plugins::marketplaces).merge(post(plugins::add_marketplace)))
         .route("/api/marketplaces/{marketplace}", delete(plugins::remove_marketplace))
         .route("/api/marketplaces/{marketplace}/plugins", get(plugins::browse))
         .route("/api/sessions/{id}/requests/{request}/link", post(requests::link))

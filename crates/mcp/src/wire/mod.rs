@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) use baton_process::Start;
+use baton_tasks::TaskTracker;
 use rmcp::RoleClient;
 use rmcp::model::{ErrorCode, ProtocolVersion};
 use rmcp::service::{
@@ -29,7 +30,6 @@ use rmcp::transport::IntoTransport;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use self::handler::Handler;
 pub(crate) use self::headers::SuppliedHeaders;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_process::Start;
+use baton_tasks::TaskTracker;
 use rmcp::RoleClient;
 use rmcp::model::{ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::TxJsonRpcMessage;
@@ -17,7 +18,6 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::lines::{LONGEST, OutputLine, OutputLines};
 use crate::lock;

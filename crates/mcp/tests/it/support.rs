@@ -11,11 +11,11 @@ use baton_mcp::{
 };
 use baton_model::http::{self, HttpClient, Transport};
 use baton_process::Ledger;
+use baton_tasks::TaskTracker;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 pub(crate) const NAME: &str = "odd";
 /// Time after which a test fails, instead of waiting forever.

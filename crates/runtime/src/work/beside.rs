@@ -108,7 +108,7 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         }
         BesideAsk::ListTodos(_) => {
             let tools = scope.tools.clone();
-            let read = tokio::task::spawn_blocking(move || tools.todos()).await;
+            let read = baton_tasks::spawn_blocking(move || tools.todos()).await;
             let todos = read.map_err(|error| error.to_string()).flatten().map_err(Failure::Refused);
             Respond::<asks::ListTodos>::new(respond).with(todos);
         }
@@ -221,7 +221,7 @@ fn use_extensions(
 /// Serves a request about files. A change is shared before it is acknowledged.
 async fn use_files(scope: &WorkScope, request: FileRequest) -> Result<FileReply, String> {
     let (files, changes) = (scope.tools.files().clone(), request.changes());
-    let served = tokio::task::spawn_blocking(move || request.serve(&files)).await;
+    let served = baton_tasks::spawn_blocking(move || request.serve(&files)).await;
     let reply = served.map_err(|error| error.to_string()).flatten()?;
     if changes {
         scope.tools.share().push().await.map_err(|error| error.to_string())?;

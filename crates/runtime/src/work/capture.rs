@@ -90,7 +90,7 @@ pub(super) async fn after(scope: &WorkScope, WatchedFiles(files): WatchedFiles) 
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Failure::Refused(error.to_string()))
+    baton_tasks::spawn_blocking(work).await.map_err(|error| Failure::Refused(error.to_string()))
 }
 
 impl TrackedTurn {

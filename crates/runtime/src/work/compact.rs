@@ -156,7 +156,7 @@ async fn summarise(
 /// Saves the summary as a checkpoint. The conversation does not depend on it, so a failure does not fail the compaction.
 async fn save_checkpoint(scope: &WorkScope, summary: &str) -> Option<(Checkpoint, String)> {
     let (checkpoints, summary) = (scope.tools.files().checkpoints(), summary.to_owned());
-    let written = tokio::task::spawn_blocking(move || {
+    let written = baton_tasks::spawn_blocking(move || {
         let added = checkpoints.add(&title_of(&summary), &summary)?;
         let path = checkpoints.path(&added).to_string_lossy().into_owned();
         Ok::<_, std::io::Error>((added, path))

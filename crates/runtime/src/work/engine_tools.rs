@@ -75,7 +75,7 @@ impl EngineTools {
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
-        let listener = tokio::task::spawn_blocking(bind).await.map_err(std::io::Error::other).flatten();
+        let listener = baton_tasks::spawn_blocking(bind).await.map_err(std::io::Error::other).flatten();
         let listener = listener.and_then(UnixListener::from_std);
         let listener = listener.map_err(|error| {
             format!("the tools of MCP servers are missing: cannot open {}: {error}", socket.display())

@@ -203,7 +203,7 @@ async fn resolved(scope: &WorkScope, cwd: &Path, report: Report) -> Report {
     let mut wants = Box::new(tools::inspected(scope, *wants, cwd).await);
     if let Some(names) = path_of(&mut wants) {
         let (cwd, written) = (cwd.to_owned(), names.clone());
-        let find = tokio::task::spawn_blocking(move || real(&cwd, &written));
+        let find = baton_tasks::spawn_blocking(move || real(&cwd, &written));
         let found = tokio::select! {
             found = find => found.ok().flatten(),
             // The lookup may hang in the kernel; the turn does not wait for it.

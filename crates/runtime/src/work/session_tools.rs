@@ -10,8 +10,8 @@ use baton_files::SessionFiles;
 use baton_handle::Publisher;
 use baton_process::Ledger;
 use baton_protocol::event::TodosChanged;
+use baton_tasks::TaskTracker;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::capture::TurnSnapshots;
 use super::share::FileShare;
@@ -127,7 +127,7 @@ impl SessionTools {
         }
         let (services, create) = (self.services.clone(), self.create.clone());
         let created =
-            tokio::task::spawn_blocking(move || services.get_or_init(|| Arc::new(create())).clone());
+            baton_tasks::spawn_blocking(move || services.get_or_init(|| Arc::new(create())).clone());
         // If the creation panics, it panics here again, in the call, and the call fails.
         created.await.unwrap_or_else(|_| self.created())
     }

@@ -106,7 +106,7 @@ async fn plan(scope: &WorkScope, call: &Call, arguments: &Json) -> Prepared {
 /// Proposes a plan: the current content of the session's plan file.
 async fn propose_plan(scope: &WorkScope, arguments: &Json) -> Prepared {
     let workspace = scope.tools.files().workspace();
-    let plan = tokio::task::spawn_blocking(move || workspace.read_plan()).await;
+    let plan = baton_tasks::spawn_blocking(move || workspace.read_plan()).await;
     let plan = match plan {
         Ok(Ok(plan)) => plan.unwrap_or_default(),
         Ok(Err(error)) => return Prepared::Finished(ToolResult::failure(error.to_string())),
@@ -285,7 +285,7 @@ async fn conclude(scope: &WorkScope, call: &Call, arguments: &Json, result: Tool
     let directory =
         large.output_dir.as_ref().map_or_else(|| scope.tools.files().path().join("temp"), PathBuf::from);
     let text = result.text_result_for_llm.clone();
-    let spilled = tokio::task::spawn_blocking(move || spill::apply(text, limit, &directory)).await;
+    let spilled = baton_tasks::spawn_blocking(move || spill::apply(text, limit, &directory)).await;
     match spilled {
         Ok(Ok(text)) => ToolResult { text_result_for_llm: text, ..result },
         // A full disk must not lose the whole result.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use baton_process::{Ledger, end_tagged};
 use baton_protocol::{Timestamp, ToolCallId};
-use tokio_util::task::TaskTracker;
+use baton_tasks::TaskTracker;
 use uuid::Uuid;
 
 use super::output::OutputCallback;
@@ -122,7 +122,7 @@ impl Shells {
             shell.stop().await;
         }
         let tag = self.tag.clone();
-        let _ = tokio::task::spawn_blocking(move || end_tagged(&tag)).await;
+        let _ = baton_tasks::spawn_blocking(move || end_tagged(&tag)).await;
     }
 
     /// Returns the running commands, and the last ones that ended.

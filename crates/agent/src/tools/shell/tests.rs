@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use baton_process::{Ledger, ProcessIdentity, end_tagged};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult};
+use baton_tasks::TaskTracker;
 use serde_json::{Value, json};
-use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::*;

@@ -133,7 +133,7 @@ async fn restore(
         let plan = Plan::of(&snapshots, touched);
         (plan.carry_out(&snapshots), plan.skip)
     };
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = baton_tasks::spawn_blocking(work).await;
     let (restored, skipped) = done.map_err(|error| Failure::Refused(error.to_string()))?;
     rewound.skipped = skipped;
     match restored {
@@ -150,7 +150,7 @@ async fn restore(
 /// Deletes snapshots of files that no rewind needs any more.
 async fn delete_snapshots(snapshots: Snapshots, digests: Vec<String>) -> io::Result<()> {
     let work = move || digests.iter().try_for_each(|digest| snapshots.forget(digest));
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other).flatten()
+    baton_tasks::spawn_blocking(work).await.map_err(io::Error::other).flatten()
 }
 
 /// Finds the part of the history that a rewind to before `event` removes.
