@@ -78,6 +78,13 @@ pub enum SkillsCommand {
     },
 }
 
+impl Default for SkillsCommand {
+    /// Returns what the command does without a subcommand.
+    fn default() -> Self {
+        Self::List { json: false }
+    }
+}
+
 pub(super) const PLUGINS: &str = "\
 Examples:
   baton plugins marketplace add ./team-plugins   it has a marketplace.json
@@ -149,6 +156,13 @@ pub enum PluginsCommand {
     /// Add, list and remove marketplaces, and list their plugins
     #[command(subcommand)]
     Marketplace(MarketplaceCommand),
+}
+
+impl Default for PluginsCommand {
+    /// Returns what the command does without a subcommand.
+    fn default() -> Self {
+        Self::List { json: false }
+    }
 }
 
 /// Subcommands of `baton plugins marketplace`.

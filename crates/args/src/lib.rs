@@ -43,9 +43,31 @@ Examples:
   baton run --continue \"and its tests?\"       continue the last session here
   baton serve --port 8421                     serve SDK clients on that port
   baton attach                                watch and steer a session
-  baton sessions list                         list stored sessions
+  baton sessions                              list stored sessions
   baton doctor                                check the setup
 
+SDKs start the server themselves: set COPILOT_CLI_PATH to this program.";
+
+/// Text of the program without arguments: it names all commands, and fits a terminal of 80 columns and 24 rows.
+pub const OVERVIEW: &str = "\
+Runs AI agent sessions that programs and people watch, steer and approve.
+
+  baton run \"what does this repository do?\"  send one prompt, stream the answer
+  baton run --continue \"and its tests?\"      continue the last session here
+  baton serve --port 8421                    serve SDK clients on that port
+  baton attach                               watch and steer a session
+  baton doctor                               check the setup
+
+Commands, by what they are about:
+  conversations   run  attach  sessions  grants  audit
+  the server      serve  stop  link  people  notify  service  servers
+  tools           mcp  skills  plugins
+  recordings      record  replay
+  stored data     backup  restore  store
+  the program     doctor  config  completions  man
+
+`baton -h` says what each of them does, `baton COMMAND --help` explains one, and
+`baton help` lists the options of all commands, such as --home.
 SDKs start the server themselves: set COPILOT_CLI_PATH to this program.";
 
 /// Runs AI agent sessions, and lets any number of programs and people watch, steer, approve and take over.
@@ -68,22 +90,22 @@ pub struct Cli {
 #[command(next_help_heading = "Global options")]
 pub struct Global {
     /// Store sessions and other state in this directory [env: COPILOT_HOME or BATON_HOME; default: ~/.local/state/baton]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
     /// Store sessions in this PostgreSQL database, without a password in the URL [env: BATON_STORE; default: a file in the home]
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "URL")]
     pub store: Option<String>,
     /// Name of the machines that have the same working directories [env: BATON_PLACE; default: the host name]
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub place: Option<String>,
     /// Read the configuration from this file [default: ~/.config/baton/config.toml]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Log to stderr up to this level: error, warn, info, debug, trace, none [env: BATON_LOG; default: warn]
-    #[arg(long, global = true, value_name = "LEVEL")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "LEVEL")]
     pub log_level: Option<String>,
     /// Write log entries as text, or as JSON with one object a line [env: BATON_LOG_FORMAT; default: text]
-    #[arg(long, global = true, value_name = "FORMAT")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 }
 
@@ -170,17 +192,33 @@ pub enum Command {
     #[command(after_help = people::LINK_NOTES)]
     Link(LinkArgs),
     /// List, search, show, rename, export, import and delete stored sessions
-    #[command(subcommand)]
-    Sessions(SessionsCommand),
+    #[command(after_help = "Without a command, it lists sessions.")]
+    Sessions {
+        /// The subcommand; none to list.
+        #[command(subcommand)]
+        command: Option<SessionsCommand>,
+    },
     /// List, add, remove, test, log in to and trust MCP servers, whose tools sessions use
-    #[command(subcommand, after_help = mcp::EXAMPLES)]
-    Mcp(McpCommand),
+    #[command(after_help = mcp::EXAMPLES)]
+    Mcp {
+        /// The subcommand; none to list.
+        #[command(subcommand)]
+        command: Option<McpCommand>,
+    },
     /// List, print, enable and disable skills: instructions that models load when a task needs them
-    #[command(subcommand, after_help = extend::SKILLS)]
-    Skills(SkillsCommand),
+    #[command(after_help = extend::SKILLS)]
+    Skills {
+        /// The subcommand; none to list.
+        #[command(subcommand)]
+        command: Option<SkillsCommand>,
+    },
     /// List, install, update, enable, disable and uninstall plugins, and manage marketplaces
-    #[command(subcommand, after_help = extend::PLUGINS)]
-    Plugins(PluginsCommand),
+    #[command(after_help = extend::PLUGINS)]
+    Plugins {
+        /// The subcommand; none to list.
+        #[command(subcommand)]
+        command: Option<PluginsCommand>,
+    },
     /// Run a command and record model requests and answers to a file
     #[command(after_help = record::EXAMPLES)]
     Record(RecordArgs),
@@ -188,14 +226,22 @@ pub enum Command {
     #[command(after_help = record::REPLAY_EXAMPLE)]
     Replay(ReplayArgs),
     /// Add, list and remove people who may use the server
-    #[command(subcommand, after_help = people::NOTES)]
-    People(PeopleCommand),
+    #[command(after_help = people::NOTES)]
+    People {
+        /// The subcommand; none to list.
+        #[command(subcommand)]
+        command: Option<PeopleCommand>,
+    },
     /// Try notifications
     #[command(subcommand, after_help = notify::NOTES)]
     Notify(NotifyCommand),
     /// List and revoke what may run without asking
-    #[command(subcommand)]
-    Grants(GrantsCommand),
+    #[command(after_help = "Without a command, it lists grants.")]
+    Grants {
+        /// The subcommand; none to list.
+        #[command(subcommand)]
+        command: Option<GrantsCommand>,
+    },
     /// List who prompted, approved, denied, cancelled and changed what, in all sessions
     #[command(after_help = operate::AUDIT_NOTES)]
     Audit(AuditArgs),
@@ -209,8 +255,12 @@ pub enum Command {
     #[command(after_help = operate::RESTORE_NOTES)]
     Restore(RestoreArgs),
     /// Run the server as a service of systemd
-    #[command(subcommand)]
-    Service(ServiceCommand),
+    #[command(after_help = "Without a command, it shows the status.")]
+    Service {
+        /// The subcommand; none to show its status.
+        #[command(subcommand)]
+        command: Option<ServiceCommand>,
+    },
     /// List the servers that share a database, or drain one
     #[command(after_help = operate::SERVERS_NOTES)]
     Servers(ServersArgs),

@@ -142,6 +142,13 @@ pub enum McpCommand {
     },
 }
 
+impl Default for McpCommand {
+    /// Returns what the command does without a subcommand.
+    fn default() -> Self {
+        Self::List { session: None, json: false }
+    }
+}
+
 const ADD_NOTES: &str = "\
 Examples:
   baton mcp add files -- npx -y @modelcontextprotocol/server-filesystem .

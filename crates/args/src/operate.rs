@@ -8,7 +8,7 @@ pub(super) const STOP_NOTES: &str = "\
 Example:
   baton stop --timeout 60
 
-Servers that an SDK or `baton run` started belong to it and are not stopped.
+Servers that an SDK started belong to it and are not stopped, nor is any `baton run`.
 
 Exit codes: 0 stopped, 1 still running after the time limit, 3 no server was running.";
 
@@ -142,6 +142,13 @@ pub enum GrantsCommand {
     Revoke(RevokeArgs),
 }
 
+impl Default for GrantsCommand {
+    /// Returns what the command does without a subcommand.
+    fn default() -> Self {
+        Self::List { session: None, json: false }
+    }
+}
+
 const REVOKE_NOTES: &str = "\
 Examples:
   baton grants revoke 0190c2f0                  one grant of the list
@@ -213,6 +220,13 @@ pub enum ServiceCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+impl Default for ServiceCommand {
+    /// Returns what the command does without a subcommand.
+    fn default() -> Self {
+        Self::Status { system: false, json: false }
+    }
 }
 
 const SERVICE_NOTES: &str = "\

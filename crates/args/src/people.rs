@@ -80,6 +80,13 @@ pub enum PeopleCommand {
     },
 }
 
+impl Default for PeopleCommand {
+    /// Returns what the command does without a subcommand.
+    fn default() -> Self {
+        Self::List { json: false }
+    }
+}
+
 /// Flags of `baton link`.
 #[derive(Debug, Args)]
 pub struct LinkArgs {

@@ -48,7 +48,7 @@ pub struct RunArgs {
     /// Continue this session, given by its id or a unique prefix of it
     #[arg(long, short, value_name = "ID")]
     pub session: Option<String>,
-    /// Run the turn in another agent's program: codex, claude, opencode, pi; `--model` then names one of its models
+    /// Run the turn in another agent's program: codex, claude, pi, opencode, gemini, qwen; `--model` then names one of its models
     #[arg(long, short, value_name = "NAME", conflicts_with_all = ["demo", "base_url"])]
     pub engine: Option<String>,
     /// Approve every tool call without asking

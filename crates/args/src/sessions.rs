@@ -11,6 +11,9 @@ macro_rules! no_session {
     };
 }
 
+/// Number of sessions in a list.
+const LISTED: usize = 50;
+
 /// Subcommands of `baton sessions`.
 #[derive(Debug, Subcommand)]
 pub enum SessionsCommand {
@@ -21,7 +24,7 @@ pub enum SessionsCommand {
         #[arg(long)]
         here: bool,
         /// List at most this many
-        #[arg(long, default_value_t = 50)]
+        #[arg(long, default_value_t = LISTED)]
         limit: usize,
         /// Print JSON
         #[arg(long)]
@@ -69,6 +72,9 @@ pub enum SessionsCommand {
         /// File to write to [default: standard output]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Replace the file if it exists
+        #[arg(long, short, requires = "output")]
+        force: bool,
         /// Write a page for browsers instead, which loads nothing and runs nothing
         #[arg(long)]
         html: bool,
@@ -98,4 +104,11 @@ pub enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+impl Default for SessionsCommand {
+    /// Returns what the command does without a subcommand.
+    fn default() -> Self {
+        Self::List { here: false, limit: LISTED, json: false }
+    }
 }

@@ -58,6 +58,41 @@ fn global_options_are_the_last_group_of_every_help() {
     check(&mut command);
 }
 
+#[test]
+fn short_help_leaves_global_options_to_the_long_one() {
+    fn check(command: &mut clap::Command) {
+        let (short, long) = (command.render_help().to_string(), command.render_long_help().to_string());
+        assert!(!short.contains("--log-format") && !short.contains("Global options"), "{short}");
+        assert!(long.contains("--log-format") && short.contains("see more with '--help'"), "{short}");
+        command.get_subcommands_mut().filter(|command| command.get_name() != "help").for_each(check);
+    }
+    let mut command = Cli::command();
+    command.build();
+    check(&mut command);
+}
+
+#[test]
+fn overview_names_every_command_on_one_screen() {
+    // A row is left for the prompt of the shell.
+    assert!(OVERVIEW.lines().count() < 24 && OVERVIEW.lines().all(|line| line.chars().count() <= 80));
+    let (_, list) = OVERVIEW.split_once("Commands").unwrap();
+    let (list, _) = list.split_once("\n\n").unwrap();
+    for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = command.get_name();
+        assert!(name == "help" || list.split_whitespace().any(|word| word == name), "{name} is missing");
+    }
+}
+
+#[test]
+fn commands_that_list_need_no_subcommand() {
+    for name in ["sessions", "mcp", "skills", "plugins", "people", "grants", "service"] {
+        Cli::try_parse_from(["baton", name]).unwrap();
+        Cli::try_parse_from(["baton", name, "--home", "/x"]).unwrap();
+    }
+    assert!(matches!(SessionsCommand::default(), SessionsCommand::List { here: false, .. }));
+    assert!(matches!(GrantsCommand::default(), GrantsCommand::List { session: None, json: false }));
+}
+
 /// Calls a function with every command that does something itself, and the words to call it with.
 fn for_each_command(command: &clap::Command, path: &str, check: &mut dyn FnMut(&str, &clap::Command)) {
     let mut has_commands = false;

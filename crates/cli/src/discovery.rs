@@ -119,7 +119,21 @@ impl RunningServer {
         Ok(PublishedFile(directory.join(name)))
     }
 
-    /// Returns the running servers of a home, newest first.
+    /// Returns the running servers of a home, newest first, without the runs that hold their sessions themselves.
+    pub(crate) fn servers(home: &Path) -> Vec<Self> {
+        let mut found = Self::all(home);
+        found.retain(|server| server.role == ProcessRole::Server);
+        found
+    }
+
+    /// Returns the addresses of its HTTP API, for people.
+    pub(crate) fn addresses(&self) -> String {
+        let socket = self.socket.as_ref().map(|path| format!("unix://{}", path.display()));
+        let addresses: Vec<String> = self.url.iter().cloned().chain(socket).collect();
+        if addresses.is_empty() { "no HTTP address".to_owned() } else { addresses.join(", ") }
+    }
+
+    /// Returns all processes that serve sessions of a home, newest first.
     pub(crate) fn all(home: &Path) -> Vec<Self> {
         let files = std::fs::read_dir(directory(home)).into_iter().flatten().flatten();
         let mut found: Vec<Self> = files.filter_map(|file| read(&file.path())).collect();

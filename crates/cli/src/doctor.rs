@@ -15,6 +15,7 @@ use baton_runtime::{Runtime, ServerEndpoint};
 use serde::Serialize;
 
 use crate::config::{self, Config, Environment};
+use crate::discovery::RunningServer;
 use crate::setup::SessionStore;
 use crate::{mcp, setup, terminal};
 
@@ -41,7 +42,8 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
     let findings = setup::run(async {
-        let mut findings = vec![home(&config.home.value)];
+        let mut findings =
+            vec![home(&config.home.value), server(&RunningServer::servers(&config.home.value))];
         findings.extend(store(&config).await);
         findings.extend([
             model(&config, &environment).await,
@@ -95,6 +97,28 @@ fn home(path: &Path) -> Finding {
             advice: Some(match error.kind() {
                 std::io::ErrorKind::StorageFull => "free some space".into(),
                 _ => "make it writable, or choose another with --home or BATON_HOME".into(),
+            }),
+        },
+    }
+}
+
+/// Says whether servers of the home run, and where.
+fn server(running: &[RunningServer]) -> Finding {
+    let what = "server";
+    let describe = |server: &RunningServer| format!("process {}: {}", server.pid(), server.addresses());
+    match running {
+        [] => Finding {
+            what,
+            state: State::Note,
+            detail: "none is running for this home".into(),
+            advice: Some("start one with `baton serve`; `baton run` works without".into()),
+        },
+        _ => Finding {
+            what,
+            state: State::Good,
+            detail: running.iter().map(describe).collect::<Vec<_>>().join("; "),
+            advice: (running.len() > 1).then(|| {
+                "several servers run for this home; `baton run` and `baton attach` use the first".into()
             }),
         },
     }

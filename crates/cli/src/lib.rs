@@ -18,6 +18,7 @@ mod operate;
 mod people;
 mod plugins;
 mod record;
+mod rows;
 mod run;
 mod sdk;
 mod serve;
@@ -32,9 +33,9 @@ mod usage;
 
 use std::process::ExitCode;
 
-use baton_args::{Cli, Command};
+use baton_args::{Cli, Command, OVERVIEW};
 use baton_terminal as terminal;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 /// Runs the program with the arguments and the environment of the process. Returns its exit code.
 #[must_use]
@@ -43,7 +44,7 @@ pub fn main() -> ExitCode {
     logging::log_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage::print_usage(&error),
+        Err(error) => return usage::print_usage(error),
     };
     match start(&cli) {
         Ok(code) => code,
@@ -58,29 +59,41 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         None if cli.sdk.are_used() => sdk::serve(cli),
         None => {
-            Cli::command().print_help()?;
+            OVERVIEW.lines().for_each(terminal::line);
             Ok(ExitCode::from(2))
         }
         Some(Command::Serve(args)) => serve::serve(cli, args),
         Some(Command::Run(args)) => run::run(cli, args),
         Some(Command::Link(args)) => people::link(cli, args),
-        Some(Command::People(command)) => people::people(cli, command),
+        Some(Command::People { command }) => {
+            people::people(cli, command.as_ref().unwrap_or(&Default::default()))
+        }
         Some(Command::Notify(command)) => notify::notify(cli, command),
         Some(Command::Attach(args)) => attach::attach(cli, args),
         Some(Command::Record(args)) => record::record(args),
         Some(Command::Replay(args)) => record::replay(args),
-        Some(Command::Sessions(command)) => sessions::sessions(cli, command),
-        Some(Command::Skills(command)) => skills::skills(cli, command),
-        Some(Command::Plugins(command)) => plugins::plugins(cli, command),
-        Some(Command::Mcp(command)) => mcp::mcp(cli, command),
+        Some(Command::Sessions { command }) => {
+            sessions::sessions(cli, command.as_ref().unwrap_or(&Default::default()))
+        }
+        Some(Command::Skills { command }) => {
+            skills::skills(cli, command.as_ref().unwrap_or(&Default::default()))
+        }
+        Some(Command::Plugins { command }) => {
+            plugins::plugins(cli, command.as_ref().unwrap_or(&Default::default()))
+        }
+        Some(Command::Mcp { command }) => mcp::mcp(cli, command.as_ref().unwrap_or(&Default::default())),
         Some(Command::Stop(args)) => operate::stop(cli, args),
         Some(Command::Backup(args)) => operate::backup(cli, args),
         Some(Command::Servers(args)) => cluster::servers(cli, args),
         Some(Command::Store(command)) => operate::store(cli, command),
         Some(Command::Restore(args)) => operate::restore(cli, args),
-        Some(Command::Grants(command)) => operate::grants(cli, command),
+        Some(Command::Grants { command }) => {
+            operate::grants(cli, command.as_ref().unwrap_or(&Default::default()))
+        }
         Some(Command::Audit(args)) => operate::audit(cli, args),
-        Some(Command::Service(command)) => operate::service(cli, command),
+        Some(Command::Service { command }) => {
+            operate::service(cli, command.as_ref().unwrap_or(&Default::default()))
+        }
         Some(Command::Doctor(args)) => doctor::doctor(cli, args),
         Some(Command::Config(args)) => config::show(cli, args),
         Some(Command::Completions { shell }) => generated::completions(*shell),

@@ -17,11 +17,6 @@ pub(crate) const RECORD: &str = "BATON_RECORD";
 /// Runs a command of this program with recording turned on. The command replaces this process, so that signals and the
 /// exit code are its own.
 pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
-    if args.command.iter().any(|word| word == "--engine" || word.starts_with("--engine=")) {
-        // The engine's program calls its model itself, so the recording would be empty.
-        terminal::note("model calls of engines cannot be recorded; leave out --engine to record Baton's own");
-        return Ok(ExitCode::from(2));
-    }
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let file = std::path::absolute(&args.file).context("cannot resolve the path of the recording")?;
     let error = Command::new(program).args(&args.command).env(RECORD, file).exec();

@@ -63,6 +63,9 @@ fn serve_configured(
     let tls = config.http.tls(args)?;
     file_limit::share(&mut rpc.limits, Some(&mut http));
     let doors = DoorOptions { rpc, http, tls, workspaces: config.workspaces.options()? };
+    let others = RunningServer::servers(&config.home.value);
+    let notes: Vec<String> =
+        unused_flags_warning(args).into_iter().chain(other_servers_note(&others)).collect();
     setup::run(async {
         let store = setup::store(config, options.crash.clone())?;
         let server = setup::server(options, &store);
@@ -76,6 +79,12 @@ fn serve_configured(
         let running = listeners.running_server(token_file).with_endpoint(&config.endpoint.value);
         let published = running.publish(&config.home.value)?;
         listeners.announce(config, token_file);
+        for note in &notes {
+            match config.log_format.value {
+                LogFormat::Text => terminal::note(note),
+                LogFormat::Json => tracing::warn!("{note}"),
+            }
+        }
         if args.share {
             listeners.share().await?;
         }
@@ -221,8 +230,9 @@ impl Listeners {
     async fn open_rpc(&mut self, door: RpcDoor, port: u16) -> anyhow::Result<()> {
         let listener = TcpListener::bind(("127.0.0.1", port))
             .await
-            .with_context(|| format!("cannot listen on port {port}; is another server running?"))?;
-        self.lines.push(format!("listening on port {}", listener.local_addr()?.port()));
+            .map_err(|error| cannot_listen(&format!("port {port}"), &error))?;
+        let port = listener.local_addr()?.port();
+        self.lines.push(format!("listening on port {port} for Copilot SDKs (JSON-RPC)"));
         self.serving.push(Box::pin(async move { door.serve_tcp(listener).await }));
         Ok(())
     }
@@ -245,8 +255,7 @@ impl Listeners {
             }
             bound => bound,
         };
-        let listener =
-            listener.with_context(|| format!("cannot listen on {address}; is another server running?"))?;
+        let listener = listener.map_err(|error| cannot_listen(&address.to_string(), &error))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr()?);
         self.page = Some(share::base(scheme, listener.local_addr()?, name));
@@ -342,6 +351,42 @@ impl Listeners {
         let (ended, ..) = futures_util::future::select_all(self.serving).await;
         ended.context("a listener failed")
     }
+}
+
+/// Explains why an address cannot be listened on.
+fn cannot_listen(address: &str, error: &std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => anyhow::anyhow!(
+            "cannot listen on {address}: it is in use; stop the other server with `baton stop`, or choose another port"
+        ),
+        _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
+    }
+}
+
+/// Returns the warning for flags that apply to HTTP clients of a TCP address only, if there is none.
+fn unused_flags_warning(args: &ServeArgs) -> Option<String> {
+    let flags = [("--allow-host", &args.allow_host), ("--allow-origin", &args.allow_origin)];
+    let given: Vec<&str> =
+        flags.iter().filter(|(_, values)| !values.is_empty()).map(|(name, _)| *name).collect();
+    let is_unused = http_address(args).is_none() && !given.is_empty();
+    is_unused.then(|| {
+        format!(
+            "warn   {} without effect: the server listens on no HTTP address; add --http or --share",
+            given.join(" and ")
+        )
+    })
+}
+
+/// Returns the note about other servers of the same home, if there are some.
+fn other_servers_note(others: &[RunningServer]) -> Option<String> {
+    let pids: Vec<String> = others.iter().map(|server| server.pid().to_string()).collect();
+    (!pids.is_empty()).then(|| {
+        format!(
+            "note   another server of this home is running (process {}). Both serve all sessions, each session in one of them at a \
+             time; `baton run` and `baton attach` use the newest, `baton stop` stops all",
+            pids.join(", ")
+        )
+    })
 }
 
 /// Returns the warning for an address that other machines can reach without TLS.

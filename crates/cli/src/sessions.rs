@@ -21,6 +21,7 @@ use baton_runtime::{CrashPlan, CrashPoint, metadata_of, repairs, transfer};
 use baton_store::{Seq, Span, Store};
 use serde_json::json;
 
+pub(crate) use self::list::with_tilde;
 pub(crate) use self::local_time::LocalTime;
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, show, terminal};
@@ -40,8 +41,8 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
             SessionsCommand::Rename { id, name, json } => {
                 rename::rename(&opened, &config, &environment, (id, name), *json).await
             }
-            SessionsCommand::Export { id, output, html } => {
-                export(&*store, id, output.as_deref(), *html).await
+            SessionsCommand::Export { id, output, force, html } => {
+                export(&*store, id, output.as_deref().map(|path| (path, *force)), *html).await
             }
             SessionsCommand::Import { file, id, json } => {
                 import(&store, file, id.as_deref(), crash.as_deref(), *json).await
@@ -132,12 +133,32 @@ fn show_event(event: &Event) {
     }
 }
 
-async fn export(store: &dyn Store, id: &str, output: Option<&Path>, html: bool) -> anyhow::Result<ExitCode> {
+/// Creates the file of an export. One that exists is replaced only by force.
+fn create(path: &Path, force: bool) -> anyhow::Result<File> {
+    // Devices and pipes can be written to without losing anything.
+    let replaces = force || path.metadata().is_ok_and(|found| !found.is_file());
+    let opened = match replaces {
+        true => File::create(path),
+        false => File::create_new(path),
+    };
+    opened.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            anyhow::anyhow!("{} exists; choose another name, or use --force to replace it", path.display())
+        }
+        _ => anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
+    })
+}
+
+/// Exports a session to a file, which is replaced only if the flag with it is set, or to standard output.
+async fn export(
+    store: &dyn Store,
+    id: &str,
+    output: Option<(&Path, bool)>,
+    html: bool,
+) -> anyhow::Result<ExitCode> {
     let session = find(store, id).await?;
     let mut out: Box<dyn Write> = match output {
-        Some(path) => Box::new(BufWriter::new(
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
-        )),
+        Some((path, force)) => Box::new(BufWriter::new(create(path, force)?)),
         None if html => terminal::escaped_output(),
         None => terminal::json_output(),
     };
@@ -150,7 +171,9 @@ async fn export(store: &dyn Store, id: &str, output: Option<&Path>, html: bool) 
         false => transfer::export(store, &session, &mut out).await? as u64,
     };
     out.flush()?;
-    terminal::note(&format!("{events} events of {session}"));
+    let target = output.map(|(path, _)| format!(" to {}", path.display())).unwrap_or_default();
+    let format = if html { " as a page" } else { "" };
+    terminal::note(&format!("wrote {events} events of session {session}{format}{target}"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -183,6 +206,15 @@ async fn import(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Names a session to a person: its title, and its id.
+async fn named(store: &dyn Store, session: &SessionId) -> anyhow::Result<String> {
+    let title = store.summary(session).await?.and_then(|summary| metadata_of(&summary).summary);
+    Ok(match title.filter(|title| !title.is_empty()) {
+        Some(title) => format!("\"{}\" ({session})", terminal::shortened(&title, 60)),
+        None => format!("session {session}"),
+    })
+}
+
 async fn delete(
     store: &dyn Store,
     home: &Path,
@@ -195,10 +227,14 @@ async fn delete(
         sessions.push(find(store, id).await?);
     }
     if !yes {
-        let names: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+        let mut names = Vec::new();
+        for session in &sessions {
+            names.push(named(store, session).await?);
+        }
         let answer = terminal::ask(&format!("delete {} permanently? [y/N]", names.join(", ")));
         anyhow::ensure!(answer.is_some(), "cannot ask without a terminal; use --yes to delete");
         if !answer.is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes")) {
+            terminal::note("not deleted");
             return Ok(ExitCode::FAILURE);
         }
     }

@@ -3,13 +3,33 @@
 use std::io::Read;
 use std::process::ExitCode;
 
+use baton_args::Cli;
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue};
+
 /// Prints help, the version, or an error in the flags, and returns the exit code.
-pub(crate) fn print_usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn print_usage(mut error: clap::Error) -> ExitCode {
+    suggest(&mut error);
     let _ = error.print();
     if error.exit_code() != 0 && std::env::args_os().any(|arg| arg == "--stdio") {
         wait_for_caller();
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Suggests the command of which the unknown word has the same letters: `run` for `rnu`.
+fn suggest(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let letters = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let (command, wanted) = (Cli::command(), letters(word));
+    let same = command.get_subcommands().map(clap::Command::get_name).find(|name| letters(name) == wanted);
+    if let Some(name) = same {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![name.to_owned()]));
+    }
 }
 
 /// Waits until the SDK has written, for at most a second. An SDK writes to the program before it checks whether it still
@@ -20,4 +40,29 @@ fn wait_for_caller() {
         let _ = sender.send(std::io::stdin().read(&mut [0]));
     });
     let _ = receiver.recv_timeout(std::time::Duration::from_secs(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn help_of_run_names_every_engine() {
+        let help = Cli::command().find_subcommand_mut("run").unwrap().render_help().to_string();
+        let options = baton_runtime::Options::new("1", "/nonexistent", "/");
+        for name in baton_runtime::engine_names(&options) {
+            assert!(help.contains(name), "{name} is not in {help}");
+        }
+    }
+
+    #[test]
+    fn command_with_swapped_letters_is_suggested() {
+        for (wrong, right) in [("rnu", "'run'"), ("srve", "'serve'"), ("sotp", "'stop'")] {
+            let mut error = Cli::try_parse_from(["baton", wrong]).unwrap_err();
+            suggest(&mut error);
+            assert!(error.to_string().contains(right), "{error}");
+        }
+    }
 }

@@ -96,6 +96,12 @@ pub fn output_is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
+/// Returns the columns of the terminal on standard output, if it is one.
+pub fn output_width() -> Option<usize> {
+    let out = std::io::stdout();
+    out.is_terminal().then(|| width_of(&out)).flatten()
+}
+
 /// Prints JSON line by line, escaped.
 struct JsonLines {
     line: Vec<u8>,

@@ -52,6 +52,7 @@ mod rpc_token;
 mod run;
 mod scripting;
 mod secrets;
+mod serving;
 mod sessions;
 mod shutdown;
 mod skills;

@@ -164,6 +164,13 @@ async fn grants_are_revoked_and_audited_with_a_running_server_and_without() {
     };
     let held = list().await;
     assert_eq!(held.len(), 2, "{held:?}");
+    let table = program.run(&["grants"]).await.stdout;
+    let rows: Vec<&str> = table.lines().collect();
+    assert!(rows.len() == 3 && rows[0].starts_with("GRANT"), "{table}");
+    assert!(
+        rows[1].ends_with("HTTP API  `echo` with any plain arguments") && !table.contains('{'),
+        "{table}"
+    );
     let id = held.iter().find(|found| found["session"] == "a").unwrap()["grants"][0]["id"].as_str().unwrap();
     let revoked = program.run(&["grants", "revoke", id]).await;
     assert_eq!(revoked.code(), Some(0), "{revoked:?}");
@@ -239,5 +246,6 @@ async fn address_that_is_in_use_is_named() {
     let address = taken.local_addr().unwrap().to_string();
     let ran = baton().run(&["serve", "--http", &address]).await;
     assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
-    assert!(ran.stderr.contains(&format!("cannot listen on {address}; is another")), "{}", ran.stderr);
+    let expected = format!("cannot listen on {address}: it is in use; stop the other server");
+    assert!(ran.stderr.contains(&expected), "{}", ran.stderr);
 }

@@ -34,15 +34,52 @@ async fn documented_example_records_and_replays() {
     assert_eq!((answered.code(), answered.stdout.trim()), (Some(0), "Hello, you."), "{}", answered.stderr);
 }
 
+/// Each way to name an engine. It need not be installed: its program is not started.
 #[tokio::test]
 async fn recording_an_engine_is_refused() {
     let program = baton();
     let file = program.work().join("engine.jsonl");
-    let refused =
-        program.run(&["record", file.to_str().unwrap(), "--", "run", "--engine", "codex", "hi"]).await;
-    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
-    assert!(refused.stderr.contains("cannot be recorded"), "{}", refused.stderr);
-    assert!(!file.exists());
+    let path = file.to_str().unwrap();
+    let by_variable = program.clone().env("BATON_RECORD", &file);
+    let by_model = program.clone().env("OPENAI_MODEL", "codex");
+    for (program, arguments) in [
+        (&program, &["record", path, "--", "run", "--engine", "codex", "hi"][..]),
+        (&program, &["record", path, "--", "run", "-e", "codex", "hi"]),
+        (&program, &["record", path, "--", "run", "-ecodex", "hi"]),
+        (&program, &["record", path, "--", "run", "-m", "codex", "hi"]),
+        (&program, &["record", path, "--", "run", "-m", "codex/gpt", "hi"]),
+        (&by_model, &["record", path, "--", "run", "hi"]),
+        (&by_variable, &["run", "-e", "codex", "hi"]),
+        (&by_variable, &["run", "-m", "codex", "hi"]),
+    ] {
+        let refused = program.run(arguments).await;
+        assert_eq!(refused.code(), Some(1), "{arguments:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("recordings are of models only"),
+            "{arguments:?}: {}",
+            refused.stderr
+        );
+        assert!(!file.exists());
+    }
+    let server = by_variable.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::trusting(&client, json!({"model": "codex"})).await;
+    let turn = chat.turn("hi").await;
+    assert!(turn.errors()[0].contains("recordings are of models only"), "{:?}", turn.errors());
+}
+
+#[tokio::test]
+async fn recording_of_the_documentation_that_is_written_by_hand_is_replayed() {
+    let page = include_str!("../../../../docs/replay.md");
+    let (_, rest) = page.split_once("```json\n{\"user\"").unwrap();
+    let (lines, _) = rest.split_once("```").unwrap();
+    let program = baton();
+    let file = program.work().join("by-hand.jsonl");
+    std::fs::write(&file, format!("{{\"user\"{lines}")).unwrap();
+    std::fs::write(program.work().join("a"), "hello\n").unwrap();
+    let replayed = program.env("BATON_REPLAY", &file).run(&["run", "--yes", "What is in the file a?"]).await;
+    assert_eq!(replayed.code(), Some(0), "{replayed:?}");
+    assert_eq!(replayed.stdout.trim(), "It says hello.", "{}", replayed.stderr);
 }
 
 #[tokio::test]

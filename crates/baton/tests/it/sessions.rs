@@ -56,6 +56,7 @@ async fn sessions_are_renamed_with_and_without_a_server() {
     let (id, _) = title().await;
     let renamed = program.run(&["sessions", "rename", &id[..8], "my", "first\nsession"]).await;
     assert_eq!(renamed.code(), Some(0), "{}", renamed.stderr);
+    assert!(renamed.stderr.contains("to \"my first session\""), "{}", renamed.stderr);
     assert_eq!(title().await.1, "my first session");
     let server = program.serve_http(&[]).await;
     assert_eq!(program.run(&["sessions", "rename", &id, "again"]).await.code(), Some(0));
@@ -109,6 +110,12 @@ async fn exported_page_is_self_contained_and_harmless() {
     let id = listed["sessions"][0]["sessionId"].as_str().unwrap();
     let done = program.run(&["sessions", "export", id, "--html", "-o", file.to_str().unwrap()]).await;
     assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    assert!(done.stderr.contains("as a page to ") && done.stderr.contains("page.html"), "{}", done.stderr);
+    let again = ["sessions", "export", id, "--html", "-o", file.to_str().unwrap(), "--force"];
+    let refused = program.run(&again[..6]).await;
+    assert_eq!(refused.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("exists") && refused.stderr.contains("--force"), "{refused:?}");
+    assert_eq!(program.run(&again).await.code(), Some(0));
     let page = std::fs::read_to_string(&file).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("default-src 'none'"), "{page}");
     assert!(page.contains("<strong>bold</strong>") && page.contains("&lt;script&gt;"), "{page}");
@@ -117,4 +124,41 @@ async fn exported_page_is_self_contained_and_harmless() {
     }
     let printed = program.run(&["sessions", "export", id, "--html"]).await;
     assert_eq!(printed.stdout, page);
+}
+
+#[tokio::test]
+async fn bare_command_lists_sessions_and_delete_asks_with_the_title() {
+    let (program, _model) = scripted().await;
+    assert_eq!(program.run(&["run", "[[text:hello]]"]).await.code(), Some(0));
+    let listed = program.run(&["sessions"]).await;
+    assert_eq!(listed.code(), Some(0), "{listed:?}");
+    let id = listed.stdout.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert!(listed.stdout.starts_with("ID "), "{listed:?}");
+    program.run(&["sessions", "rename", &id, "the flaky test"]).await;
+    let mut terminal = Terminal::start(&program.command(&["sessions", "delete", &id])).unwrap();
+    terminal.until("delete \"the flaky test\" (").await;
+    terminal.press("n\r").unwrap();
+    terminal.until("not deleted").await;
+    assert_eq!(terminal.running.ended().await.code(), Some(1));
+    assert_eq!(program.run(&["sessions"]).await.stdout.lines().count(), 2);
+}
+
+#[tokio::test]
+async fn list_on_a_narrow_terminal_is_broken_between_words() {
+    let (program, _model) = scripted().await;
+    assert_eq!(program.run(&["run", "[[text:hello]]"]).await.code(), Some(0));
+    let listed = program.run(&["sessions"]).await;
+    let id = listed.stdout.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    program.run(&["sessions", "rename", &id, "a title that is longer than forty columns of text"]).await;
+    let baton = program.command(&["sessions"]);
+    let baton = baton.as_std();
+    let mut shell = tokio::process::Command::new("sh");
+    shell.args(["-c", r#"stty cols 40; exec "$0" "$@""#]).arg(baton.get_program()).args(baton.get_args());
+    shell.env_clear().envs(baton.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(program.work());
+    let terminal = Terminal::start(&shell).unwrap();
+    terminal.until("columns of text").await;
+    let screen = terminal.screen();
+    assert!(screen.lines().all(|line| line.chars().count() <= 40), "{screen}");
+    assert!(screen.contains("a title that is longer than") && !screen.contains("TITLE"), "{screen}");
 }

@@ -20,7 +20,7 @@ impl Environment {
     }
 
     /// Returns the name and value of the first of these variables that is set.
-    pub(super) fn first(&self, names: &[&str]) -> Option<(String, String)> {
+    pub(crate) fn first(&self, names: &[&str]) -> Option<(String, String)> {
         names.iter().find_map(|name| Some(((*name).to_owned(), self.get(name)?.to_owned())))
     }
 

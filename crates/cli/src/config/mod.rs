@@ -241,9 +241,13 @@ fn parse_durability(text: &str) -> anyhow::Result<Durability> {
 }
 
 fn parse_keep(text: &str) -> anyhow::Result<Duration> {
-    let keep = baton_ops::span::parse(text).filter(|keep| !keep.is_zero());
+    // Not minutes: people write "6m" for months, and everything would be deleted.
+    let is_long = text.ends_with(['h', 'd', 'w']);
+    let keep = baton_ops::span::parse(text).filter(|keep| is_long && !keep.is_zero());
     keep.with_context(|| {
-        format!("unknown time {text:?} in [store] keep: use hours, days or weeks, such as \"90d\"")
+        format!(
+            "unknown time {text:?} in [store] keep: use hours (\"12h\"), days (\"90d\") or weeks (\"8w\")"
+        )
     })
 }
 
@@ -285,6 +289,8 @@ mod tests {
             ("durability = \"maybe\"", "maybe"),
             ("store.keep = \"soon\"", "soon"),
             ("store.keep = \"0d\"", "0d"),
+            ("store.keep = \"6m\"", "hours (\"12h\"), days (\"90d\") or weeks"),
+            ("store.keep = \"600s\"", "600s"),
             ("log_format = \"xml\"", "xml"),
             ("home = ", "c.toml"),
             ("tools.environment = [\"OPENAI_API_KEY\"]", "OPENAI_API_KEY"),

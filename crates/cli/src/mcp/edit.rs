@@ -209,7 +209,9 @@ mod tests {
 
     fn configured(line: &[&str]) -> anyhow::Result<Value> {
         let cli = Cli::try_parse_from(["baton", "mcp", "add"].iter().chain(line))?;
-        let Some(Command::Mcp(McpCommand::Add(args))) = cli.command else { panic!("not add") };
+        let Some(Command::Mcp { command: Some(McpCommand::Add(args)) }) = cli.command else {
+            panic!("not add")
+        };
         configuration(&args)
     }
 

@@ -5,14 +5,17 @@ use std::process::ExitCode;
 use anyhow::Context;
 use baton_args::{AuditArgs, Cli};
 use baton_protocol::Timestamp;
-use baton_runtime::audit::{self, AuditEntry};
+use baton_runtime::audit::{self, AuditAction, AuditEntry};
 
-use super::load;
+use super::{grant_words, load};
+use crate::rows::List;
 use crate::sessions::LocalTime;
 use crate::{setup, terminal};
 
 /// Characters of a session's id that are shown on a terminal.
 const SHORT_ID: usize = 8;
+/// Columns of an author on a terminal; the detail needs the rest.
+const BY_WIDTH: usize = 16;
 
 pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
@@ -29,7 +32,8 @@ pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
         } else {
             let time = terminal::output_is_terminal().then(LocalTime::of_system);
             let rows: Vec<Vec<String>> = entries.iter().map(|entry| row(entry, time.as_ref())).collect();
-            terminal::table(&["TIME", "SESSION", "ACTION", "BY", "DETAIL"], &rows);
+            let header = ["TIME", "SESSION", "ACTION", "BY", "DETAIL"];
+            List { header: &header, rows: &rows, notes: &[], heading: 3 }.print();
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -37,12 +41,22 @@ pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns the cells of an entry: short for people at a terminal, which has a time zone, and exact otherwise.
 fn row(entry: &AuditEntry, terminal: Option<&LocalTime>) -> Vec<String> {
-    let (time, id) = match terminal {
-        Some(local) => (local.format(entry.at), entry.session.as_str().chars().take(SHORT_ID).collect()),
-        None => (entry.at.to_string(), entry.session.to_string()),
+    let by = entry.by.as_ref().map_or("-", |by| by.0.as_str());
+    let (time, id, by) = match terminal {
+        Some(local) => (
+            local.format_near(entry.at, Timestamp::now()),
+            entry.session.as_str().chars().take(SHORT_ID).collect(),
+            terminal::shortened(by, BY_WIDTH),
+        ),
+        None => (entry.at.to_string(), entry.session.to_string(), by.to_owned()),
     };
-    let by = entry.by.as_ref().map_or("-", |by| by.0.as_str()).to_owned();
-    vec![time, id, entry.action.name().to_owned(), by, entry.detail.clone()]
+    vec![time, id, entry.action.name().to_owned(), by, detail(entry)]
+}
+
+/// Returns the detail of an entry, a grant in words.
+fn detail(entry: &AuditEntry) -> String {
+    let granted = (entry.action == AuditAction::GrantGiven).then(|| serde_json::from_str(&entry.detail).ok());
+    granted.flatten().map_or_else(|| entry.detail.clone(), |approval| grant_words::grant(&approval))
 }
 
 /// Parses a date, a time or a span before now.
@@ -59,6 +73,23 @@ fn parse(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn grant_is_told_in_words_and_its_author_leaves_room_for_it() {
+        let entry = AuditEntry {
+            at: "2026-11-08T00:00:00Z".parse().unwrap(),
+            session: "0190c2f0-0000-7000-8000-000000000001".parse().unwrap(),
+            seq: 1,
+            event: serde_json::from_str("\"0190c2f0-0000-7000-8000-000000000002\"").unwrap(),
+            action: AuditAction::GrantGiven,
+            by: Some(baton_protocol::Author("client that approves everything".into())),
+            detail: r#"{"kind":"commands","commandIdentifiers":["echo"]}"#.into(),
+        };
+        let shown = row(&entry, Some(&LocalTime::of_system()));
+        assert_eq!(shown[4], "`echo` with any plain arguments");
+        assert!(shown[3].chars().count() <= BY_WIDTH && shown[1] == "0190c2f0", "{shown:?}");
+        assert_eq!(row(&entry, None)[3], "client that approves everything", "nothing is cut in a file");
+    }
 
     #[test]
     fn dates_times_and_spans_are_understood() {

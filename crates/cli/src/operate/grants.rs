@@ -1,23 +1,29 @@
 //! `baton grants`: lists grants and rules from the store, and revokes grants through the server that has the session open, or
 //! else in the store.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use baton_args::{Cli, GrantsCommand, RevokeArgs};
 use baton_protocol::rules::RuleListEdit;
-use baton_protocol::{Author, EventId, SessionId};
+use baton_protocol::{Author, EventId, SessionId, Timestamp};
 use baton_runtime::grants::{self, SessionGrants};
-use baton_runtime::locations::Locations;
+use baton_runtime::locations::{LocationGrant, Locations};
 use baton_runtime::owner;
 use baton_store::{Owner, Store, StoreError};
 use serde_json::{Value, json};
 
-use super::{NOTHING_TO_DO, load};
+use super::{NOTHING_TO_DO, grant_words, load};
 use crate::client::{RequestFailure, ServerLocator};
 use crate::discovery::RunningServer;
+use crate::rows::{self, List};
+use crate::sessions::LocalTime;
 use crate::{changes, sessions, setup, terminal};
+
+/// Fewest characters of an id that are shown.
+const SHORT_ID: usize = 8;
 
 pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
@@ -61,35 +67,61 @@ async fn list(
         )?);
         return Ok(ExitCode::SUCCESS);
     }
-    for found in &of_sessions {
-        for grant in &found.grants {
-            let id = grant.id.map(|id| id.to_string()).unwrap_or_default();
-            let what = serde_json::to_string(&grant.approval)?;
-            let line = format!("{id}  session {}  {what}", found.session);
-            terminal::line_with_aside(&line, &given(grant.by.as_ref(), grant.at));
-        }
-        for rule in found.rules.approved.iter().chain(found.rules.location.iter().flat_map(|l| &l.rules)) {
-            let what = serde_json::to_string(rule)?;
-            terminal::line(&format!("{:36}  session {}  rule {what}", "", found.session));
-        }
-    }
-    for (key, grants) in &of_locations {
-        for grant in grants {
-            let what = serde_json::to_string(&grant.rule)?;
-            let line = format!("{:36}  location {key}  {what}", "");
-            terminal::line_with_aside(&line, &given(grant.by.as_ref(), grant.at));
-        }
-    }
     if of_sessions.is_empty() && of_locations.is_empty() {
         terminal::note("no grants: every request needs approval, unless a rule or a mode allows it");
+        return Ok(ExitCode::SUCCESS);
     }
+    let rows = rows(&of_sessions, &of_locations, terminal::output_is_terminal());
+    List { header: &["GRANT", "WHERE", "GIVEN", "BY", "ALLOWS"], rows: &rows, notes: &[], heading: 3 }
+        .print_whole();
     Ok(ExitCode::SUCCESS)
 }
 
-fn given(by: Option<&Author>, at: Option<baton_protocol::Timestamp>) -> String {
-    let by = by.map(|by| format!("by {by}"));
-    let at = at.map(|at| at.to_string());
-    by.into_iter().chain(at).collect::<Vec<_>>().join(", ")
+/// Returns the rows of the list: with short ids and local times for people at a terminal, and exact ones otherwise.
+fn rows(
+    of_sessions: &[SessionGrants],
+    of_locations: &BTreeMap<String, Vec<LocationGrant>>,
+    is_terminal: bool,
+) -> Vec<Vec<String>> {
+    let grants = || of_sessions.iter().flat_map(|found| found.grants.iter());
+    let ids: Vec<String> = grants().filter_map(|grant| grant.id).map(|id| id.to_string()).collect();
+    let sessions = of_sessions.iter().map(|found| found.session.as_str());
+    let (of_ids, of_names) = match is_terminal {
+        true => (
+            rows::unique_length(ids.iter().map(String::as_str), SHORT_ID),
+            rows::unique_length(sessions, SHORT_ID),
+        ),
+        false => (usize::MAX, usize::MAX),
+    };
+    let local = is_terminal.then(LocalTime::of_system);
+    let row = |id: String, place: String, at: Option<Timestamp>, by: Option<&Author>, allows: String| {
+        let time = |at: Timestamp| local.as_ref().map_or_else(|| at.to_string(), |local| local.format(at));
+        let by = by.map_or_else(|| "-".to_owned(), ToString::to_string);
+        vec![id, place, at.map_or_else(|| "-".to_owned(), time), by, allows]
+    };
+    let mut rows = Vec::new();
+    for found in of_sessions {
+        let place =
+            || format!("session {}", found.session.as_str().chars().take(of_names).collect::<String>());
+        for grant in &found.grants {
+            let id = grant.id.map(|id| id.to_string().chars().take(of_ids).collect()).unwrap_or_default();
+            let words = grant_words::grant(&grant.approval);
+            rows.push(row(id, place(), grant.at, grant.by.as_ref(), words));
+        }
+        let rules = &found.rules;
+        let allowed = rules.approved.iter().chain(rules.location.iter().flat_map(|location| &location.rules));
+        for rule in allowed {
+            rows.push(row("rule".into(), place(), None, None, grant_words::rule(rule)));
+        }
+    }
+    for (key, grants) in of_locations {
+        for grant in grants {
+            let place = if is_terminal { sessions::with_tilde(key) } else { key.clone() };
+            let words = grant_words::rule(&grant.rule);
+            rows.push(row("location".into(), place, grant.at, grant.by.as_ref(), words));
+        }
+    }
+    rows
 }
 
 async fn revoke(

@@ -2,6 +2,7 @@
 
 mod audit;
 mod copy;
+mod grant_words;
 mod grants;
 mod service;
 
@@ -15,7 +16,7 @@ use baton_runtime::owner;
 use serde_json::json;
 
 use crate::config::{self, Config, Environment};
-use crate::discovery::{self, RunningServer};
+use crate::discovery::{self, ProcessRole, RunningServer};
 use crate::{logging, setup, terminal};
 
 pub(crate) use self::audit::audit;
@@ -74,7 +75,7 @@ impl ProgressNotes {
 pub(crate) fn stop(cli: &Cli, args: &StopArgs) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
     discovery::check_user(&config.home.value)?;
-    let servers = RunningServer::all(&config.home.value);
+    let servers = RunningServer::servers(&config.home.value);
     let limit = Duration::from_secs(args.timeout);
     let stopped = setup::run(async {
         let stopping = servers.iter().map(|server| owner::stop(&server.owner, limit));
@@ -90,7 +91,7 @@ pub(crate) fn stop(cli: &Cli, args: &StopArgs) -> anyhow::Result<ExitCode> {
     } else {
         ended.iter().for_each(|pid| terminal::note(&format!("stopped the server with process id {pid}")));
         if servers.is_empty() {
-            terminal::note(&format!("no server of {} is running", config.home.value.display()));
+            terminal::note(&format!("no server is running for the home {}", config.home.value.display()));
         }
     }
     for pid in &running {
@@ -135,20 +136,35 @@ pub(crate) fn backup(cli: &Cli, args: &BackupArgs) -> anyhow::Result<ExitCode> {
         });
         terminal::json_line(&summary.to_string());
     } else {
-        let (sessions, files, megabytes) = (report.sessions, report.files, report.bytes.div_ceil(1_000_000));
+        let (sessions, files, size) = (report.sessions, report.files, size(report.bytes));
         let file = args.file.display();
-        terminal::line(&format!("{file}: {sessions} sessions, {files} more files, {megabytes} MB"));
+        terminal::line(&format!("{file}: {sessions} sessions, {files} more files, {size}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Formats a size in the unit that fits it.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} KB", bytes.div_ceil(1_000)),
+        _ => format!("{} MB", bytes.div_ceil(1_000_000)),
+    }
 }
 
 pub(crate) fn restore(cli: &Cli, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
     let home = &config.home.value;
     discovery::check_owner(home)?;
-    if let Some(server) = RunningServer::all(home).first() {
-        let pid = server.owner.pid;
-        anyhow::bail!("a server of this home is running (process {pid}); stop it first with `baton stop`");
+    if let Some(running) = RunningServer::all(home).first() {
+        let pid = running.pid();
+        match running.role {
+            ProcessRole::Server => anyhow::bail!(
+                "a server of this home is running (process {pid}); stop it first with `baton stop`"
+            ),
+            ProcessRole::Run => anyhow::bail!(
+                "`baton run` uses this home (process {pid}); wait until it has ended, or cancel it there with Ctrl-C"
+            ),
+        }
     }
     let mut notes = ProgressNotes::new(args.json);
     let options = RestoreOptions { home, file: &args.file, replace: args.force, is_alive: owner::is_alive };
@@ -188,5 +204,18 @@ fn note_access(report: &RestoreReport) {
              remove people with `baton people remove NAME`",
             people.join(", ")
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_the_unit_that_fits_them() {
+        assert_eq!(
+            [size(346_624), size(999_999), size(1_000_000), size(2_000_001)],
+            ["347 KB", "1000 KB", "1 MB", "3 MB"]
+        );
     }
 }

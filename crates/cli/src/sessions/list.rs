@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::is_in;
 use super::local_time::LocalTime;
+use crate::rows::{self, List};
 use crate::terminal;
 
 /// Fewest characters of an id that are shown.
@@ -123,29 +124,20 @@ pub(super) async fn list(
 /// Prints sessions as a table, each with a note below it, if there is one.
 pub(super) fn print(shown: &[ListedSession], all: &[Summary], notes: &[String]) {
     let time = LocalTime::of_system();
-    let length = if terminal::output_is_terminal() { unique_length(all) } else { usize::MAX };
+    let ids = all.iter().map(|summary| summary.session.as_str());
+    let length = if terminal::output_is_terminal() { rows::unique_length(ids, SHORT_ID) } else { usize::MAX };
     let row = |session: &ListedSession| {
         let mut cells = session.cells(length, &time);
         cells.push(session.title().to_owned());
         cells
     };
     let rows: Vec<Vec<String>> = shown.iter().map(row).collect();
-    terminal::table_with_notes(&["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TITLE"], &rows, notes);
-}
-
-/// The number of characters by which every id differs from all others.
-fn unique_length(all: &[Summary]) -> usize {
-    let mut ids: Vec<&str> = all.iter().map(|summary| summary.session.as_str()).collect();
-    ids.sort_unstable();
-    let common = |pair: &[&str]| match pair {
-        [a, b] => a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count(),
-        _ => 0,
-    };
-    ids.windows(2).map(|pair| common(pair) + 1).max().unwrap_or(0).max(SHORT_ID)
+    let header = ["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TITLE"];
+    List { header: &header, rows: &rows, notes, heading: 3 }.print();
 }
 
 /// The user's own directory is shown as `~`.
-fn with_tilde(directory: &str) -> String {
+pub(crate) fn with_tilde(directory: &str) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     match directory.strip_prefix(&home) {
         Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => format!("~{rest}"),

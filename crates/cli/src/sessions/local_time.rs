@@ -16,6 +16,15 @@ impl LocalTime {
         Self(zone(std::env::var("TZ").ok().as_deref()).unwrap_or(TimeZone::UTC))
     }
 
+    /// Formats a time to the minute, without the year if it is that of `now`.
+    pub(crate) fn format_near(&self, time: Timestamp, now: Timestamp) -> String {
+        let (text, now) = (self.format(time), self.format(now));
+        match text.get(..5) {
+            Some(year) if now.starts_with(year) => text.get(5..).unwrap_or_default().to_owned(),
+            _ => text,
+        }
+    }
+
     /// Formats a time to the minute.
     pub(crate) fn format(&self, time: Timestamp) -> String {
         let time = jiff::Timestamp::from_millisecond(time.as_millis()).unwrap_or_default();
@@ -50,5 +59,9 @@ mod tests {
         assert_eq!(shown("UTC"), "2026-11-15 20:30");
         assert_eq!(shown("EST5EDT,M3.2.0,M11.1.0"), "2026-11-15 15:30");
         assert!(zone(Some("no such zone")).is_none());
+        let utc = LocalTime(TimeZone::UTC);
+        let next_year = Timestamp(time.0 + 90 * 24 * 3_600_000);
+        assert_eq!(utc.format_near(time, time), "11-15 20:30");
+        assert_eq!(utc.format_near(time, next_year), "2026-11-15 20:30");
     }
 }

@@ -34,7 +34,11 @@ pub(super) async fn rename(
             renamed?;
         }
     }
-    changes::report(as_json, &format!("renamed {session}"), &json!({ "renamed": session, "name": name }));
+    changes::report(
+        as_json,
+        &format!("renamed {session} to \"{name}\""),
+        &json!({ "renamed": session, "name": name }),
+    );
     Ok(ExitCode::SUCCESS)
 }
 

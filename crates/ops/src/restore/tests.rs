@@ -249,6 +249,8 @@ async fn hostile_and_damaged_archives_are_refused_and_change_nothing() {
 
     std::fs::write(&bad, "not a tar file").unwrap();
     refuse("not a backup");
+    std::fs::write(&bad, "I am Baton's built-in model. ".repeat(100)).unwrap();
+    refuse("cannot be restored: it is not a backup of Baton, or its beginning is damaged");
     std::fs::write(&bad, "").unwrap();
     refuse("not a backup");
     for part in [1, 2, 3] {

@@ -87,8 +87,9 @@ impl Unpacking<'_> {
     }
 
     fn manifest(&mut self, reader: &mut ArchiveReader<'_, impl Read>) -> Result<Manifest, String> {
-        const FOREIGN: &str = "it is not a backup of Baton";
-        let mut first = reader.next().map_err(|why| format!("{FOREIGN}: {why}"))?.ok_or(FOREIGN)?;
+        const FOREIGN: &str = "it is not a backup of Baton, or its beginning is damaged";
+        // What the library says about a header that is none helps nobody, and quotes the file.
+        let mut first = reader.next().map_err(|_| FOREIGN)?.ok_or(FOREIGN)?;
         if first.member != ArchiveMember::Manifest {
             return Err(FOREIGN.to_owned());
         }

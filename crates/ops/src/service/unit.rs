@@ -23,6 +23,10 @@ pub struct Unit {
     pub home: Option<PathBuf>,
     /// Configuration file; none for the default.
     pub config: Option<PathBuf>,
+    /// Further options of all commands that the service needs, such as `--store`.
+    pub options: Vec<(&'static str, String)>,
+    /// Variables that the service needs. They must hold no secret: every user can read a unit.
+    pub environment: Vec<(&'static str, String)>,
     /// Arguments of `baton serve`.
     pub arguments: Vec<String>,
     /// User that a service of the system runs as.
@@ -79,6 +83,23 @@ SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landl
 SystemCallErrorNumber=EPERM
 ";
 
+/// Rules for services of a user, whose manager has no privileges: limits that need none. Left out on purpose: all that needs
+/// a mount namespace, which a user may not have, and a filter of system calls, because debuggers and sandboxes need more.
+const USER_HARDENING: &str = "\
+# Sessions run commands. These limits hold for all of them; sudo does not work in them.
+NoNewPrivileges=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+";
+
+/// Variable that names the home.
+const HOME: &str = "BATON_HOME";
+/// Variable that names the format of log entries.
+const LOG_FORMAT: &str = "BATON_LOG_FORMAT";
+
 /// Directories that `ProtectHome=yes` hides.
 const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
@@ -111,7 +132,13 @@ impl Unit {
         line("KillMode=mixed");
         line("TimeoutStopSec=30");
         line("LimitNOFILE=65536");
-        line("Environment=BATON_LOG_FORMAT=json");
+        let is_set = |name: &str| self.environment.iter().any(|(set, _)| *set == name);
+        if !is_set(LOG_FORMAT) {
+            line("Environment=BATON_LOG_FORMAT=json");
+        }
+        for (name, value) in &self.environment {
+            line(&format!("Environment={}", quoted(&format!("{name}={value}"))?));
+        }
         line("# Keys of models, as NAME=value lines in a file that only its owner can read.");
         match self.scope {
             ServiceScope::User => line("EnvironmentFile=-%E/baton/environment"),
@@ -125,7 +152,7 @@ impl Unit {
                     "# For the files that sessions create in projects; the server's own are private anyway.",
                 );
                 line("UMask=0027");
-                if self.home.is_none() {
+                if self.home().is_none() {
                     line("Environment=BATON_HOME=/var/lib/baton");
                 }
             }
@@ -134,13 +161,17 @@ impl Unit {
             line(&format!("WorkingDirectory={}", unquoted(&absolute(directory)?)?.replace('%', "%%")));
         }
         if self.scope == ServiceScope::System {
-            let writable = [&self.directory, &self.home];
-            for path in writable.into_iter().flatten() {
+            let writable = [self.directory.clone(), self.home()];
+            for path in writable.iter().flatten() {
                 line(&format!("ReadWritePaths={}", quoted(&absolute(path)?)?));
             }
-            line("");
-            HARDENING.lines().for_each(&mut line);
         }
+        line("");
+        let hardening = match self.scope {
+            ServiceScope::User => USER_HARDENING,
+            ServiceScope::System => HARDENING,
+        };
+        hardening.lines().for_each(&mut line);
         line("");
         line("[Install]");
         line(match self.scope {
@@ -150,15 +181,21 @@ impl Unit {
         Ok(text)
     }
 
+    /// Returns the home, if it is not the default.
+    fn home(&self) -> Option<PathBuf> {
+        let variable = self.environment.iter().find(|(name, _)| *name == HOME);
+        self.home.clone().or_else(|| variable.map(|(_, value)| PathBuf::from(value)))
+    }
+
     /// Refuses paths that the hardening hides: systemd would start the service, and fail with a number.
     fn check_reach(&self) -> Result<(), UnitError> {
         if self.scope == ServiceScope::User {
             return Ok(());
         }
-        let paths = [Some(&self.program), self.home.as_ref(), self.config.as_ref(), self.directory.as_ref()];
-        let is_hidden = |path: &&PathBuf| HIDDEN.iter().any(|home| path.starts_with(home));
+        let paths = [Some(self.program.clone()), self.home(), self.config.clone(), self.directory.clone()];
+        let is_hidden = |path: &PathBuf| HIDDEN.iter().any(|home| path.starts_with(home));
         match paths.into_iter().flatten().find(is_hidden) {
-            Some(path) => Err(UnitError::InHome(path.clone())),
+            Some(path) => Err(UnitError::InHome(path)),
             None => Ok(()),
         }
     }
@@ -170,6 +207,9 @@ impl Unit {
             if let Some(path) = path {
                 words.extend([flag.to_owned(), absolute(path)?]);
             }
+        }
+        for (option, value) in &self.options {
+            words.extend([(*option).to_owned(), value.clone()]);
         }
         words.extend(self.arguments.iter().cloned());
         // A dollar sign is a variable in arguments, and itself in the path of the program.
@@ -218,6 +258,8 @@ mod tests {
             program: "/usr/bin/baton".into(),
             home: None,
             config: None,
+            options: Vec::new(),
+            environment: Vec::new(),
             arguments: vec!["--http".into(), "127.0.0.1:8421".into()],
             user: "baton".into(),
             directory: Some("/srv/projects".into()),
@@ -245,10 +287,32 @@ mod tests {
         let text = unit(ServiceScope::User).render().unwrap();
         assert!(text.contains("WantedBy=default.target") && text.contains("WorkingDirectory=/srv/projects"));
         assert!(!text.contains("ProtectSystem") && !text.contains("User="), "{text}");
+        assert!(text.lines().any(|line| line == "NoNewPrivileges=yes"), "{text}");
         assert!(
             !text.contains("UMask"),
             "files of the user's projects have the modes that the user wants: {text}"
         );
+    }
+
+    #[test]
+    fn options_and_variables_are_part_of_the_unit() {
+        let unit = Unit {
+            options: vec![("--store", "postgres://baton@db/baton".into()), ("--place", "rack 1".into())],
+            environment: vec![("BATON_HOME", "/srv/50% of it".into()), ("BATON_LOG_FORMAT", "text".into())],
+            ..unit(ServiceScope::System)
+        };
+        let text = unit.render().unwrap();
+        for line in [
+            r#"ExecStart=/usr/bin/baton serve --store postgres://baton@db/baton --place "rack 1" --http 127.0.0.1:8421"#,
+            r#"Environment="BATON_HOME=/srv/50%% of it""#,
+            r#"ReadWritePaths="/srv/50%% of it""#,
+            "Environment=BATON_LOG_FORMAT=text",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("BATON_HOME=/var/lib/baton") && !text.contains("=json"), "{text}");
+        let hidden = Unit { environment: vec![("BATON_HOME", "/root/x".into())], ..unit };
+        assert!(matches!(hidden.render(), Err(UnitError::InHome(_))));
     }
 
     /// Skipped where systemd is not installed.

@@ -24,6 +24,8 @@ use crate::session::actor::transcript::Transcripts;
 /// Maximum size of the earlier conversation that a program receives with its first prompt, in tokens.
 const MAX_EARLIER_TOKENS: u64 = 8_000;
 
+const NOT_RECORDED: &str = "recordings are of models only; use a model, or unset BATON_RECORD";
+
 /// Runs a turn with an engine.
 pub(super) async fn run(
     mut scope: WorkScope,
@@ -36,6 +38,9 @@ pub(super) async fn run(
     let (Some(engine), Some(control)) = (runtime.engines.get(name), scope.control.take()) else {
         return WorkResult::Drive(Err(failure(format!("unknown engine {name:?}"))));
     };
+    if runtime.options.record.is_some() {
+        return WorkResult::Drive(Err(failure(format!("{name} calls its model itself: {NOT_RECORDED}"))));
+    }
     let facts = &scope.session.durable.facts;
     let tools = engine_tools::ready(&scope).await;
     let settings = EngineSettings {

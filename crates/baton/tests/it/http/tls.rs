@@ -72,13 +72,17 @@ async fn tls_serves_requests_and_streams() {
     }
 }
 
-/// Makes a certificate as people do: signed by itself, and marked as an authority, which verifiers refuse as a server's own.
-async fn openssl_certificate(directory: &std::path::Path, name: &str) -> (String, String) {
+/// Makes a certificate as people do: signed by itself, and marked as an authority, which verifiers refuse as a server's own. It is
+/// for localhost, or has only the subject that older instructions give it.
+async fn openssl_certificate(directory: &std::path::Path, name: &str, is_named: bool) -> (String, String) {
     let file = |ending: &str| directory.join(format!("{name}.{ending}")).to_str().unwrap().to_owned();
     let (cert, key) = (file("pem"), file("key"));
     let mut openssl = tokio::process::Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
-    openssl.args(["-addext", "subjectAltName=DNS:localhost", "-keyout", &key, "-out", &cert]);
+    if is_named {
+        openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
+    }
+    openssl.args(["-keyout", &key, "-out", &cert]);
     let made = openssl.stdin(Stdio::null()).output().await.expect("openssl is installed");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     (cert, key)
@@ -87,8 +91,8 @@ async fn openssl_certificate(directory: &std::path::Path, name: &str) -> (String
 #[tokio::test]
 async fn attach_accepts_a_self_signed_certificate_that_is_named() {
     let program = baton();
-    let (cert, key) = openssl_certificate(&program.work(), "server").await;
-    let (other, _) = openssl_certificate(&program.work(), "other").await;
+    let (cert, key) = openssl_certificate(&program.work(), "server", true).await;
+    let (other, _) = openssl_certificate(&program.work(), "other", true).await;
     let server = program.serve_http(&["--demo", "--tls-cert", &cert, "--tls-key", &key]).await;
     let port = server.http.unwrap().port();
     let token = program.home().join("token");
@@ -118,4 +122,18 @@ async fn attach_accepts_a_self_signed_certificate_that_is_named() {
     let ran = program.run(&["run", "hello"]).await;
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     assert!(ran.stderr.contains(" · on server "), "commands of the home need no certificate: {ran:?}");
+}
+
+#[tokio::test]
+async fn attach_says_what_is_wrong_with_a_certificate_without_alternative_names() {
+    let program = baton();
+    let (cert, key) = openssl_certificate(&program.work(), "old", false).await;
+    let server = program.serve_http(&["--demo", "--tls-cert", &cert, "--tls-key", &key]).await;
+    let url = format!("https://localhost:{}", server.http.unwrap().port());
+    let token = program.home().join("token");
+    let arguments =
+        ["attach", "--new", "--url", &url, "--ca", &cert, "--token-file", token.to_str().unwrap()];
+    let refused = program.run(&arguments).await;
+    assert_eq!(refused.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("subjectAltName"), "says what to do: {refused:?}");
 }

@@ -1,0 +1,72 @@
+//! Lists for people: a table, or, on a terminal that is too narrow for its columns, each row as lines of their own that are
+//! broken between words.
+
+use crate::terminal;
+
+/// Columns below which the rows of a list are not shown as a table.
+const NARROW: usize = 60;
+
+/// A list of rows with a header.
+pub(crate) struct List<'a> {
+    pub(crate) header: &'a [&'a str],
+    pub(crate) rows: &'a [Vec<String>],
+    /// What is shown below each row, if there is something.
+    pub(crate) notes: &'a [String],
+    /// The number of cells that share the first line of a narrow row.
+    pub(crate) heading: usize,
+}
+
+impl List<'_> {
+    /// Prints the list; the last cell of a row is cut to the width of the terminal.
+    pub(crate) fn print(&self) {
+        match self.is_narrow() {
+            true => self.print_narrow(),
+            false => terminal::table_with_notes(self.header, self.rows, self.notes),
+        }
+    }
+
+    /// Prints the list without cutting any cell.
+    pub(crate) fn print_whole(&self) {
+        match self.is_narrow() {
+            true => self.print_narrow(),
+            false => terminal::whole_table(self.header, self.rows),
+        }
+    }
+
+    fn is_narrow(&self) -> bool {
+        terminal::output_width().is_some_and(|width| width < NARROW)
+    }
+
+    fn print_narrow(&self) {
+        for (at, row) in self.rows.iter().enumerate() {
+            let (first, others) = row.split_at(self.heading.min(row.len()));
+            terminal::hanging_line(&first.join("  "), 2);
+            let notes = self.notes.get(at);
+            let below = others.iter().chain(notes).filter(|cell| !cell.is_empty() && *cell != "-");
+            below.for_each(|cell| terminal::hanging_line(&format!("  {cell}"), 2));
+        }
+    }
+}
+
+/// The number of characters by which every id differs from all others, and at least `least`.
+pub(crate) fn unique_length<'a>(ids: impl Iterator<Item = &'a str>, least: usize) -> usize {
+    let mut ids: Vec<&str> = ids.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let common = |pair: &[&str]| match pair {
+        [a, b] => a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count(),
+        _ => 0,
+    };
+    ids.windows(2).map(|pair| common(pair) + 1).max().unwrap_or(0).max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_shortened_to_what_tells_them_apart() {
+        assert_eq!(unique_length(["abcdef", "abcxyz", "abcxyz"].into_iter(), 2), 4);
+        assert_eq!(unique_length(["abcdef"].into_iter(), 2), 2);
+    }
+}
