@@ -362,3 +362,6 @@ fn progress(params: &Value) -> Option<Progress> {
     let number = |name: &str| params.get(name).and_then(Value::as_f64);
     Some(Progress { progress: number("progress")?, total: number("total"), message })
 }
+
+#[cfg(test)]
+mod tests;

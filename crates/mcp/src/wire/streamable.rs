@@ -421,3 +421,6 @@ async fn refused(response: &mut HttpResponse) -> Failure {
     let gap = if text.is_empty() { "" } else { ": " };
     Failure::NotSent(format!("HTTP {}{gap}{text}", response.status))
 }
+
+#[cfg(test)]
+mod tests;
