@@ -72,7 +72,7 @@ impl Message {
         let is_object = bytes.trim_ascii_start().starts_with(b"{");
         let Some(head) = serde_json::from_slice::<Head>(bytes).ok().filter(|_| is_object) else {
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(QUOTED)]).into_owned();
-            log.add(&format!("stdout: {text}"));
+            log.add(&format!("sent what is not a message: {text}"));
             return None;
         };
         log.add(&format!("sent a message that cannot be used: {problem}"));

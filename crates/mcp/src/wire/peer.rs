@@ -10,9 +10,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +28,8 @@ use crate::{Working, lock};
 const SENDING: usize = 1024;
 /// Requests of a server that may be unanswered at the same time.
 const ANSWERING: usize = 64;
+/// How long a server may take to receive a message that has no response.
+const TELLING: Duration = Duration::from_secs(10);
 
 /// JSON-RPC error code: a message that is not allowed now.
 const INVALID_REQUEST: i64 = -32600;
@@ -162,7 +166,7 @@ impl Peer {
         let (sender, result) = oneshot::channel();
         let core = self.core.clone();
         self.core.spawn(Box::pin(async move {
-            let _ = sender.send(core.unless_stopped(sent).await);
+            let _ = sender.send(core.tell(sent).await);
             drop(permit);
         }));
         result.await.unwrap_or(Err(Failure::Closed))
@@ -209,6 +213,12 @@ impl Core {
             () = self.stop.cancelled() => Err(Failure::Closed),
             result = sent => result,
         }
+    }
+
+    /// Waits until a message was sent that has no response.
+    async fn tell(&self, sent: Working<'static, Result<(), Failure>>) -> Result<(), Failure> {
+        let slow = || Failure::NotSent(format!("not received within {} s", TELLING.as_secs()));
+        timeout(TELLING, self.unless_stopped(sent)).await.unwrap_or_else(|_| Err(slow()))
     }
 
     fn begin(self: &Arc<Self>, id: u64, method: &str, params: Value, observer: Option<Observer>) -> Waiting {
@@ -337,7 +347,7 @@ impl Core {
             if let Some(result) = answer {
                 let sent = core.outlet.send(Message::Response { id, result });
                 // The server asked; if it cannot be told, it knows why.
-                let _ = core.unless_stopped(sent).await;
+                let _ = core.tell(sent).await;
             }
             drop(permit);
         }));

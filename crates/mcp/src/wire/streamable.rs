@@ -5,20 +5,21 @@
 //! resumed by GET after the last event that had an id, a bounded number of times. The stream of a request that cannot be
 //! resumed fails its request, and so does a session that has expired: no message is ever sent twice.
 
-use std::collections::{HashMap, VecDeque};
+mod streams;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_protocol::sse::Parser;
-use futures_util::StreamExt;
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
+use self::streams::Awaited;
 use super::handshake::{STATELESS, VERSION_FIELD};
 use super::lines::LONGEST;
 use super::message::{Failure, Message, number};
@@ -26,7 +27,7 @@ use super::peer::{Inlet, Outlet};
 use super::remote::{Authorization, ERROR_BODY, read};
 use super::standard::MarkedTools;
 use crate::config::Remote;
-use crate::http::{ByteStream, Http, HttpRequest, HttpResponse, Method};
+use crate::http::{Http, HttpRequest, HttpResponse, Method};
 use crate::log::ServerLog;
 use crate::text::clean;
 use crate::{Working, lock};
@@ -37,19 +38,8 @@ const SESSION: &str = "mcp-session-id";
 
 /// Messages that were received and not yet handled.
 const INBOX: usize = 4;
-/// How long a message without a response may take.
-const CONTROL: Duration = Duration::from_secs(10);
 /// How long the deletion of a session may take.
 const DELETING: Duration = Duration::from_secs(2);
-/// How long the rest of a stream is read after its response, so that the connection can be used again.
-const DRAINING: Duration = Duration::from_millis(50);
-/// Attempts in a row to resume a stream.
-const ATTEMPTS: u32 = 8;
-/// Pause before the first attempt; it doubles with each.
-const PAUSE: Duration = Duration::from_secs(1);
-/// A stream that lasted this long was not a failed attempt.
-const LASTED: Duration = Duration::from_secs(10);
-
 /// A server, as the half of a transport that sends.
 pub(super) struct Streamable(Arc<Server>);
 
@@ -85,22 +75,6 @@ impl State {
     fn is_stateless(&self) -> bool {
         self.version.as_deref() == Some(STATELESS)
     }
-}
-
-/// A request whose response is awaited on a stream.
-struct Awaited<'a> {
-    id: u64,
-    method: &'a str,
-}
-
-/// How a stream ended.
-enum End {
-    /// With the response.
-    Responded,
-    /// Before it; with whether there was any event.
-    Early(bool),
-    /// Nobody wants more of it, or nobody should.
-    Over,
 }
 
 /// Creates the two halves of the transport to a server.
@@ -150,9 +124,7 @@ impl Outlet for Streamable {
         }
         let Some(id) = id else {
             return Box::pin(async move {
-                let posted = timeout(CONTROL, server.post(message, &method, None)).await;
-                let slow = || Failure::NotSent(format!("no response within {} s", CONTROL.as_secs()));
-                posted.unwrap_or_else(|_| Err(slow()))?;
+                server.post(message, &method, None).await?;
                 if method == "notifications/initialized" {
                     server.listen();
                 }
@@ -308,88 +280,6 @@ impl Server {
             lock(&server.state).is_listening = false;
         });
         self.tasks.spawn(listening);
-    }
-
-    /// Opens a stream by GET, after an event. Returns none if the server has none.
-    async fn stream(&self, last: Option<&str>) -> Result<Option<ByteStream>, Failure> {
-        let mut headers = vec![("accept".to_owned(), EVENTS.to_owned())];
-        headers.extend(last.map(|last| ("last-event-id".to_owned(), last.to_owned())));
-        let mut response = self.request(Method::Get, headers, Vec::new()).await?;
-        match response.status {
-            200 if response.is_of_type(EVENTS) => Ok(Some(response.body)),
-            200 | 405 => Ok(None),
-            _ => Err(refused(&mut response).await),
-        }
-    }
-
-    /// Receives the messages of a stream: up to the response to a request, or all of them. Resumes it if it ends before.
-    async fn follow(&self, stream: ByteStream, awaited: Option<&Awaited<'_>>) -> Result<(), Failure> {
-        let (mut stream, mut last, mut attempts) = (Some(stream), None::<String>, 0);
-        loop {
-            if let Some(stream) = stream.take() {
-                let begun = Instant::now();
-                match self.receive(stream, awaited, &mut last).await {
-                    End::Responded => return Ok(()),
-                    End::Over => return Err(Failure::Closed),
-                    End::Early(had_events) if had_events || begun.elapsed() >= LASTED => attempts = 0,
-                    End::Early(_) => {}
-                }
-            }
-            // Without an id, a stream of a request begins and ends with it.
-            if attempts == ATTEMPTS || (awaited.is_some() && last.is_none()) {
-                return Err(Failure::Closed);
-            }
-            sleep(PAUSE * 2u32.saturating_pow(attempts)).await;
-            attempts += 1;
-            match self.stream(last.as_deref()).await {
-                Ok(Some(resumed)) => stream = Some(resumed),
-                Ok(None) => return Err(Failure::Closed),
-                Err(_) if self.access.has_challenge() => return Err(Failure::Closed),
-                Err(_) => {}
-            }
-        }
-    }
-
-    /// Receives the messages of a stream until it ends, or has the response.
-    async fn receive(
-        &self,
-        mut stream: ByteStream,
-        awaited: Option<&Awaited<'_>>,
-        last: &mut Option<String>,
-    ) -> End {
-        let (mut parser, mut ready, mut had_events) = (Parser::new(LONGEST), VecDeque::new(), false);
-        while let Some(Ok(bytes)) = stream.next().await {
-            let pushed = parser.push(&bytes, |event| ready.push_back(event));
-            while let Some(event) = ready.pop_front() {
-                had_events = true;
-                if let Some(id) = event.id.filter(|id| HeaderValue::from_str(id).is_ok()) {
-                    *last = Some(id);
-                }
-                // An event without data has an id, from which the stream can be resumed.
-                if !matches!(event.name.as_str(), "" | "message") || event.data.is_empty() {
-                    continue;
-                }
-                let Some(message) = Message::parse(event.data.as_bytes(), &self.log) else { continue };
-                let is_response = matches!((&message, awaited),
-                    (Message::Response { id, .. }, Some(awaited)) if number(id) == Some(awaited.id));
-                if is_response {
-                    // From here on it is not forgotten, but finished.
-                    lock(&self.state).requests.remove(&awaited.map_or(0, |awaited| awaited.id));
-                }
-                if !self.deliver(message, awaited).await {
-                    return End::Over;
-                }
-                if is_response {
-                    let _ = timeout(DRAINING, async { while let Some(Ok(_)) = stream.next().await {} }).await;
-                    return End::Responded;
-                }
-            }
-            if let Err(error) = pushed {
-                self.log.add(&error.to_string());
-                return End::Over;
-            }
-        }
-        End::Early(had_events)
     }
 
     /// Hands a message to the peer. Returns whether it wants more.

@@ -1,10 +1,8 @@
 //! The peer, with a transport in memory.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::*;
 use crate::client::{McpClient, Notice, ServerQuestion};
@@ -270,6 +268,6 @@ async fn server_that_asks_and_does_not_read_is_read_no_further() {
             world.ask(json!(id), "ping", Value::Null).await;
         }
     };
-    assert!(timeout(Duration::from_secs(1), flood).await.is_err(), "reading pauses");
+    assert!(timeout(TELLING / 2, flood).await.is_err(), "reading pauses");
     assert!(lock(&world.peer.core.questions).len() <= ANSWERING);
 }

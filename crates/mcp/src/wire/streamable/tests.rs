@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use serde_json::Map;
 
+use super::streams::ATTEMPTS;
 use super::*;
 use crate::config::RemoteKind;
-use crate::http::HttpError;
+use crate::http::{ByteStream, HttpError};
 use crate::shared::SharedConnection;
 use crate::wire::handler::Handler;
 use crate::wire::handshake::{Lifecycle, Refusal, shake_hands};
@@ -227,6 +228,7 @@ async fn responses_that_mean_a_failure_fail_the_request_at_once() {
             let body = json!({ "jsonrpc": "2.0", "id": "server-error", "error": error });
             response(400, &[], bytes(&body.to_string()))
         }
+        "unread" => events("data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700}}\n\n", false),
         "broken" => response(500, &[], bytes(" down\n")),
         "no json" => response(200, &[("content-type", "text/html")], bytes("<p>")),
         "large" => events(&format!("data: {}\n\n", "x".repeat(LONGEST)), true),
@@ -236,10 +238,11 @@ async fn responses_that_mean_a_failure_fail_the_request_at_once() {
     let expired = Failure::NotSent("the session has expired (HTTP 404)".into());
     assert_eq!(world.request("expired").await, Err(expired));
     assert_eq!(world.request("refused").await, Err(Failure::refused(-32600, "no")));
+    assert_eq!(world.request("unread").await, Err(Failure::refused(-32700, "")));
     assert_eq!(world.request("broken").await, Err(Failure::NotSent("HTTP 500: down".into())));
     assert_eq!(world.request("no json").await, Err(Failure::unusable()));
     assert_eq!(world.request("large").await, Err(Failure::Closed));
-    for method in ["expired", "refused", "broken", "no json", "large"] {
+    for method in ["expired", "refused", "unread", "broken", "no json", "large"] {
         assert_eq!(world.count(method), 1, "{method} was sent once");
     }
     world.close().await;
