@@ -273,9 +273,9 @@ impl Core {
             }
         }
         self.stop.cancel();
+        let unanswered = lock(&self.pending).take();
         // Dropping the senders fails the requests.
-        drop(lock(&self.pending).take());
-        drop(inlet);
+        drop((unanswered, inlet));
         self.outlet.close().await;
         self.over.cancel();
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_process::Start;
-use tokio::io::AsyncWriteExt;
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -72,11 +72,8 @@ impl Process {
             following.abort();
             gone.cancel();
         });
-        let (queue, queued) = mpsc::channel(QUEUE);
-        let closing = CancellationToken::new();
-        tasks.spawn(write(stdin, queued, closing.clone()));
         let stdout = Stdout { lines: OutputLines::new(stdout, LONGEST), log: log.clone() };
-        Ok((process, Stdin { queue, closing }, stdout))
+        Ok((process, Stdin::new(stdin, tasks), stdout))
     }
 
     /// Returns the exit status, waiting a moment for it.
@@ -112,7 +109,11 @@ async fn follow(stderr: ChildStderr, log: ServerLog) {
 type Queued = (Vec<u8>, oneshot::Sender<std::io::Result<()>>);
 
 /// Writes messages in order, each one completely.
-async fn write(mut stdin: ChildStdin, mut queued: mpsc::Receiver<Queued>, closing: CancellationToken) {
+async fn write(
+    mut stdin: impl AsyncWrite + Unpin,
+    mut queued: mpsc::Receiver<Queued>,
+    closing: CancellationToken,
+) {
     let writing = async {
         while let Some((mut line, result)) = queued.recv().await {
             line.push(b'\n');
@@ -130,6 +131,15 @@ async fn write(mut stdin: ChildStdin, mut queued: mpsc::Receiver<Queued>, closin
 pub(super) struct Stdin {
     queue: mpsc::Sender<Queued>,
     closing: CancellationToken,
+}
+
+impl Stdin {
+    fn new(stdin: impl AsyncWrite + Send + Unpin + 'static, tasks: &TaskTracker) -> Self {
+        let (queue, queued) = mpsc::channel(QUEUE);
+        let closing = CancellationToken::new();
+        tasks.spawn(write(stdin, queued, closing.clone()));
+        Self { queue, closing }
+    }
 }
 
 impl Outlet for Stdin {
@@ -180,5 +190,53 @@ impl Stdout {
 impl Inlet for Stdout {
     fn next(&mut self) -> Working<'_, Option<Message>> {
         Box::pin(self.message())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncBufReadExt, BufReader, duplex};
+
+    use super::*;
+
+    fn message(params: Value) -> Message {
+        Message::Notification { method: "m".into(), params }
+    }
+
+    #[tokio::test]
+    async fn messages_are_written_completely_and_in_order_though_their_senders_left() {
+        let (server, client) = duplex(64);
+        let tasks = TaskTracker::new();
+        let stdin = Stdin::new(client, &tasks);
+        let long = message(json!("x".repeat(1000)));
+        let mut first = stdin.send(long.clone());
+        let begun = timeout(Duration::ZERO, &mut first).await;
+        assert!(begun.is_err(), "the pipe holds less than the message");
+        drop(first);
+        drop(stdin.send(message(json!(2))));
+        let third = stdin.send(message(json!(3)));
+        let mut lines = BufReader::new(server).lines();
+        for expected in [long, message(json!(2)), message(json!(3))] {
+            let line = lines.next_line().await.unwrap().unwrap();
+            assert_eq!(Message::parse(line.as_bytes(), &ServerLog::default()), Some(expected));
+        }
+        assert_eq!(third.await, Ok(()));
+        stdin.close().await;
+        assert_eq!(lines.next_line().await.unwrap(), None, "stdin is closed");
+        tasks.close();
+        tasks.wait().await;
+    }
+
+    #[tokio::test]
+    async fn program_that_does_not_read_keeps_no_task() {
+        let (_server, client) = duplex(1);
+        let tasks = TaskTracker::new();
+        let stdin = Stdin::new(client, &tasks);
+        let unread = stdin.send(message(json!(1)));
+        stdin.close().await;
+        assert_eq!(unread.await, Err(Failure::Closed));
+        tasks.close();
+        tasks.wait().await;
     }
 }
