@@ -92,7 +92,7 @@ def servers_of(process):
 
 
 def call():
-    """Calls a tool through a bare client and through Baton's, alternating in one process."""
+    """Calls a tool by hand and through Baton's client, alternating in one process."""
     part.say("a call")
     built = ["cargo", "run", "--release", "--quiet", "-p", "baton-mcp", "--example", "overhead"]
     done = subprocess.run(built, cwd=programs.ROOT, capture_output=True, text=True)
@@ -101,7 +101,7 @@ def call():
     figures = json.loads(done.stdout)
     more = (figures["baton"] - figures["bare"]) / 1000
     figure = f"{figures['baton']} µs, {figures['bare']} µs, {more:+.2f} ms"
-    return "a call of a stdio server, and through a bare rmcp client", figure, f"<= +0.3 ms {part.verdict(more <= 0.3)}"
+    return "a call of a stdio server, and written by hand", figure, f"<= +0.3 ms {part.verdict(more <= 0.3)}"
 
 
 if __name__ == "__main__":

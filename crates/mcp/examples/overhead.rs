@@ -1,5 +1,6 @@
-//! Measures what Baton adds to a call of a stdio server: the same call through a bare `rmcp` client and through [`Host`],
-//! alternating, each with a process of its own. Prints both medians in microseconds. Started by `bench/run mcp`.
+//! Measures what Baton adds to a call of a stdio server: the same call written to the pipes of a process by hand and made
+//! through [`Host`], alternating, each with a process of its own. Prints both medians in microseconds. Started by
+//! `bench/run mcp`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot continue fails")]
 
 use std::collections::BTreeSet;
@@ -11,10 +12,10 @@ use baton_mcp::{
     Declared, Host, HostOptions, Http, HttpError, HttpRequest, HttpResponse, McpClient, Notice, Origin,
     Server, ServerCall, Working, merge,
 };
-use rmcp::model::CallToolRequestParams;
-use rmcp::serve_client;
-use serde_json::{Map, json};
-use tokio_util::task::TaskTracker;
+use baton_tasks::TaskTracker;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{ChildStdin, ChildStdout};
 
 const WARM_UP: usize = 200;
 const CALLS: usize = 3000;
@@ -31,14 +32,26 @@ impl Http for Nobody {
     }
 }
 
+/// The least that a client does: writes a request and parses the next line.
+struct Bare(ChildStdin, Lines<BufReader<ChildStdout>>);
+
+impl Bare {
+    async fn request(&mut self, id: usize, method: &str, params: Value) -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.0.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+        serde_json::from_str(&self.1.next_line().await.unwrap().unwrap()).unwrap()
+    }
+}
+
 #[tokio::main]
 async fn main() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_server.py");
     let mut command = tokio::process::Command::new("python3");
     command.args([script, "well"]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().unwrap();
-    let pipes = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
-    let bare = serve_client((), pipes).await.unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut bare = Bare(child.stdin.take().unwrap(), output);
+    bare.request(0, "initialize", json!({ "protocolVersion": "2025-11-25" })).await;
 
     let options = HostOptions {
         client: Arc::new(Nobody),
@@ -60,8 +73,7 @@ async fn main() {
     for round in 0..WARM_UP + CALLS {
         let arguments = Map::from_iter([("text".to_owned(), json!("hello"))]);
         let begun = Instant::now();
-        let params = CallToolRequestParams::new("echo").with_arguments(arguments.clone());
-        bare.call_tool(params).await.unwrap();
+        bare.request(round + 1, "tools/call", json!({ "name": "echo", "arguments": arguments })).await;
         let first = begun.elapsed();
         let begun = Instant::now();
         let call = ServerCall {

@@ -5,7 +5,7 @@
 //! * [`Host`] is the set of servers of a session. It starts them when they are first needed, in parallel.
 //! * [`Server`] is one of them: its status, its tools, its log, and restarts with backoff.
 //! * [`proxy`] is a server of our own, which offers the tools of a session to another program.
-//! * [`wire`](crate) is the protocol itself. It is the only module that knows `rmcp`.
+//! * [`wire`](crate) is the protocol itself: messages, transports, the handshake and requests.
 //!
 //! Servers are strangers. Whatever one does (hang, flood, lie, die), the cost is the call: messages, lists, texts, logs and
 //! times are bounded, and the end of a connection is an ordinary event. Nothing here decides whether a tool may be called.

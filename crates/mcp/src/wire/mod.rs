@@ -1,38 +1,41 @@
-//! The protocol: a connection to one server, over any transport. Only this module knows `rmcp`.
+//! The protocol: a connection to one server, over any transport.
 //!
-//! `rmcp` negotiates, correlates and serialises. What it leaves open is decided here: transports that bound every message,
-//! calls that end by a time limit, a cancel or the end of the connection, and results that are read as plain JSON, so that
-//! one unusual entry does not make the others unreadable.
+//! Messages ([`message`]) are plain JSON, so that one unusual entry does not make the others unreadable. The [`peer`] finds
+//! the responses to requests, the [`handler`] answers the server's own, the [`handshake`] agrees on a version. There are
+//! three transports, which bound every message: [`stdio`], [`streamable`] and the older [`sse`]. Calls end by a time limit,
+//! a cancel or the end of the connection ([`request`]).
+//!
+//! Nothing here is repeated or reconnected on its own: [`crate::server`] decides that.
 
 mod handler;
+mod handshake;
 mod headers;
 pub(crate) mod lines;
+mod message;
+mod peer;
 mod remote;
 mod request;
 mod sse;
+mod standard;
 mod stdio;
+mod streamable;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use baton_process::Start;
 use baton_tasks::TaskTracker;
-use rmcp::RoleClient;
-use rmcp::model::{ErrorCode, ProtocolVersion};
-use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, Peer, RunningService, RunningServiceCancellationToken,
-    serve_client_with_lifecycle,
-};
-use rmcp::transport::IntoTransport;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::handler::Handler;
+use self::handshake::{ENDED, Lifecycle, Refusal, shake_hands};
 pub(crate) use self::headers::SuppliedHeaders;
+use self::peer::{Inlet, Outlet, Peer};
 pub(crate) use self::remote::Authorization;
 pub(crate) use self::remote::read;
 pub use self::remote::{Challenge, fetch_text};
@@ -40,17 +43,10 @@ use self::stdio::Process;
 use crate::client::McpClient;
 use crate::config::{Remote, RemoteKind};
 use crate::http::Http;
-use crate::lock;
 use crate::log::ServerLog;
-use crate::text::clean;
 
-/// How long a server may take from its start to the end of the handshake. `npx` downloads the server first.
-const HANDSHAKE: Duration = Duration::from_secs(60);
 /// How long a connection may take to close.
 const CLOSING: Duration = Duration::from_secs(3);
-
-/// Problem of a handshake whose connection ended.
-const ENDED: &str = "the connection ended during the handshake";
 
 /// Progress of a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,38 +87,6 @@ pub(crate) enum ConnectError {
     Unauthorized(Box<Challenge>),
 }
 
-/// How a connection begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lifecycle {
-    /// With `initialize`, which all servers know that speak a version before 2026-07-28.
-    Handshake,
-    /// With `server/discover`: every request says what it needs.
-    Stateless,
-}
-
-impl Lifecycle {
-    fn mode(self) -> ClientLifecycleMode {
-        match self {
-            Self::Handshake => ClientLifecycleMode::Initialize,
-            Self::Stateless => {
-                ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
-            }
-        }
-    }
-}
-
-/// Why a connection did not begin.
-enum Refusal {
-    /// The server does not know `initialize`, or no version with it.
-    NoHandshake(String),
-    Failed(String),
-}
-
-fn has_no_handshake(error: &ClientInitializeError) -> bool {
-    let codes = [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION];
-    matches!(error, ClientInitializeError::JsonRpcError(error) if codes.contains(&error.code))
-}
-
 /// Where a connection goes.
 #[derive(Clone)]
 pub(crate) enum ConnectionTarget {
@@ -143,11 +107,7 @@ pub(crate) struct Context {
 
 /// A connection to a server.
 pub(crate) struct Connection {
-    peer: Peer<RoleClient>,
-    /// Ends the library's task.
-    stop: Mutex<Option<RunningServiceCancellationToken>>,
-    /// Cancelled when the library's task has ended.
-    over: CancellationToken,
+    peer: Peer,
     handler: Arc<Handler>,
     process: Option<Process>,
     access: Option<Arc<Authorization>>,
@@ -171,93 +131,61 @@ impl Connection {
     ) -> Result<Self, ConnectError> {
         let Context { server, client, log, tasks, root, tools_changed } = context;
         let handler = Arc::new(Handler::new(server, client, log.clone(), root, tools_changed));
-        match target {
+        let begin = async |outlet: Box<dyn Outlet>, inlet: Box<dyn Inlet>| {
+            let peer = Peer::start(outlet, inlet, handler.clone(), &tasks);
+            shake_hands(&peer, &handler, lifecycle).await.map(|()| peer)
+        };
+        let (begun, process, access) = match target {
             ConnectionTarget::Program(start) => {
-                let (process, pipes) = Process::start(start, &log, &tasks).map_err(|error| {
+                let (process, stdin, stdout) = Process::start(start, &log, &tasks).map_err(|error| {
                     ConnectError::Failed(format!("failed to spawn MCP server process: {error}"))
                 })?;
-                match Self::shake_hands(pipes, &handler, lifecycle).await {
-                    Ok(running) => Ok(Self::new(running, &tasks, handler, Some(process), None)),
-                    Err(Refusal::NoHandshake(problem)) => {
-                        process.end().await;
-                        Err(ConnectError::NoHandshake(problem))
-                    }
-                    Err(Refusal::Failed(problem)) => {
-                        // A program whose stdin was closed exits, too; that is not why.
-                        let exit = if problem == ENDED { process.exit().await } else { None };
-                        process.end().await;
-                        Err(ConnectError::Failed(not_started(exit, &problem, &log)))
-                    }
-                }
+                (begin(Box::new(stdin), Box::new(stdout)).await, Some(process), None)
             }
             ConnectionTarget::Remote { remote, http, access } => {
-                let running = match remote.kind {
+                let begun = match remote.kind {
                     RemoteKind::Http => {
-                        let transport = remote::transport(&remote, http, access.clone());
-                        Self::shake_hands(transport, &handler, lifecycle).await
+                        let (outlet, inlet) =
+                            streamable::transport(&remote, http, access.clone(), &log, &tasks);
+                        begin(Box::new(outlet), Box::new(inlet)).await
                     }
                     RemoteKind::Sse => match sse::Stream::open(&remote, http, access.clone(), &log).await {
-                        Ok(stream) => Self::shake_hands(stream, &handler, lifecycle).await,
+                        Ok((outlet, inlet)) => begin(Box::new(outlet), Box::new(inlet)).await,
                         Err(problem) => Err(Refusal::Failed(problem)),
                     },
                 };
-                match (running, access.take_challenge()) {
-                    (Ok(running), _) => Ok(Self::new(running, &tasks, handler, None, Some(access))),
-                    (Err(_), Some(challenge)) => Err(ConnectError::Unauthorized(Box::new(challenge))),
-                    (Err(Refusal::NoHandshake(problem)), None) => Err(ConnectError::NoHandshake(problem)),
-                    (Err(Refusal::Failed(problem)), None) => Err(ConnectError::Failed(problem)),
-                }
-            }
-        }
-    }
-
-    async fn shake_hands<T, E, A>(
-        transport: T,
-        handler: &Arc<Handler>,
-        lifecycle: Lifecycle,
-    ) -> Result<RunningService<RoleClient, Arc<Handler>>, Refusal>
-    where
-        T: IntoTransport<RoleClient, E, A>,
-        E: std::error::Error + Send + Sync + 'static,
-    {
-        let serving = serve_client_with_lifecycle(handler.clone(), transport, lifecycle.mode());
-        let running = match timeout(HANDSHAKE, serving).await {
-            Ok(Ok(running)) => running,
-            Ok(Err(error)) if lifecycle == Lifecycle::Handshake && has_no_handshake(&error) => {
-                return Err(Refusal::NoHandshake(handshake_problem(&error)));
-            }
-            Ok(Err(error)) => return Err(Refusal::Failed(handshake_problem(&error))),
-            Err(_) => {
-                let problem = format!("no response to initialize within {} s", HANDSHAKE.as_secs());
-                return Err(Refusal::Failed(problem));
+                (begun, None, Some(access))
             }
         };
-        let version = running.peer().peer_info().map(|info| info.protocol_version.clone());
-        match version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
-            None => Ok(running),
-            Some(version) => {
-                let version = clean(version.as_str(), 40);
-                let problem = format!("the server speaks an unknown version of the protocol: {version}");
-                Err(Refusal::Failed(problem))
+        let challenge = access.as_ref().and_then(|access| access.take_challenge());
+        let problem = match (begun, challenge) {
+            (Ok(peer), _) => {
+                return Ok(Self { peer, handler, process, access, closed: CancellationToken::new() });
             }
+            (Err(_), Some(challenge)) => return Err(ConnectError::Unauthorized(Box::new(challenge))),
+            (Err(Refusal::NoHandshake(problem)), None) => ConnectError::NoHandshake(problem),
+            (Err(Refusal::NotSent(problem)), None) if process.is_none() => ConnectError::Failed(problem),
+            (Err(refusal), None) => {
+                // Writing fails when the program has exited.
+                let problem = match refusal {
+                    Refusal::Failed(problem) => problem,
+                    _ => ENDED.into(),
+                };
+                // A program whose stdin was closed exits, too; that is not why.
+                let exit = match &process {
+                    Some(process) if problem == ENDED => process.exit().await,
+                    _ => None,
+                };
+                ConnectError::Failed(match &process {
+                    Some(_) => not_started(exit, &problem, &log),
+                    None => problem,
+                })
+            }
+        };
+        if let Some(process) = process {
+            process.end().await;
         }
-    }
-
-    fn new(
-        running: RunningService<RoleClient, Arc<Handler>>,
-        tasks: &TaskTracker,
-        handler: Arc<Handler>,
-        process: Option<Process>,
-        access: Option<Arc<Authorization>>,
-    ) -> Self {
-        let (peer, over) = (running.peer().clone(), CancellationToken::new());
-        let stop = Mutex::new(Some(running.cancellation_token()));
-        let ended = over.clone();
-        tasks.spawn(async move {
-            let _ = running.waiting().await;
-            ended.cancel();
-        });
-        Self { peer, stop, over, handler, process, access, closed: CancellationToken::new() }
+        Err(problem)
     }
 
     /// Waits until the connection ends by itself. Returns why.
@@ -269,7 +197,7 @@ impl Connection {
             }
         };
         tokio::select! {
-            () = self.over.cancelled() => {}
+            () = self.peer.over().cancelled() => {}
             () = exited => {}
             () = self.closed.cancelled() => return "closed".into(),
         }
@@ -284,7 +212,7 @@ impl Connection {
 
     /// Whether requests can be sent.
     pub(crate) fn is_open(&self) -> bool {
-        !self.over.is_cancelled()
+        !self.peer.over().is_cancelled()
             && !self.closed.is_cancelled()
             && self.process.as_ref().is_none_or(|process| !process.exited.is_cancelled())
     }
@@ -292,10 +220,8 @@ impl Connection {
     /// Closes the connection, and ends the server's processes.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
-        if let Some(stop) = lock(&self.stop).take() {
-            stop.cancel();
-        }
-        let _ = timeout(CLOSING, self.over.cancelled()).await;
+        self.peer.stop();
+        let _ = timeout(CLOSING, self.peer.over().cancelled()).await;
         if let Some(process) = &self.process {
             process.end().await;
         }
@@ -327,22 +253,5 @@ fn described(status: ExitStatus) -> String {
         (Some(code), _) => format!("exit code {code}"),
         (_, Some(signal)) => format!("signal {signal}"),
         _ => "unknown exit code".into(),
-    }
-}
-
-fn handshake_problem(error: &ClientInitializeError) -> String {
-    match error {
-        ClientInitializeError::ConnectionClosed(_) => ENDED.into(),
-        ClientInitializeError::JsonRpcError(error) => {
-            format!("the server refused to initialize: {}", clean(&error.message, 1000))
-        }
-        ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
-            "the response to initialize cannot be used".into()
-        }
-        ClientInitializeError::TransportError { error, .. } if error.error.is::<std::io::Error>() => {
-            ENDED.into()
-        }
-        ClientInitializeError::TransportError { error, .. } => clean(&error.error.to_string(), 1000),
-        other => clean(&other.to_string(), 1000),
     }
 }

@@ -1,38 +1,18 @@
-//! Servers that are reached over streamable HTTP.
+//! Requests to servers that are reached over HTTP: their authorization, the challenges of servers, and bounded bodies.
+//!
+//! The two transports are [`super::streamable`] and [`super::sse`].
 
-use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use baton_protocol::sse::Parser;
-use bytes::Bytes;
 use futures_util::StreamExt;
-use futures_util::stream::{self, BoxStream};
-use http::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
-use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, InsufficientScopeError, SseError, StreamableHttpClient,
-    StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
-};
-use sse_stream::Sse;
 use url::Url;
 
 use super::headers::{HeadersVersion, SuppliedHeaders};
-use super::lines::LONGEST;
-use super::stdio::usable;
-use crate::config::Remote;
-use crate::http::{ByteStream, Http, HttpError, HttpRequest, HttpResponse, Method};
+use crate::http::{ByteStream, Http, HttpError, HttpRequest, HttpResponse};
 use crate::lock;
-use crate::text::clean;
 
 /// Bytes of an error's body that are read.
-const ERROR_BODY: usize = 64 * 1024;
-const EVENTS: &str = "text/event-stream";
-const JSON: &str = "application/json";
-const SESSION: &str = "mcp-session-id";
-
-type Failure = StreamableHttpError<HttpError>;
+pub(super) const ERROR_BODY: usize = 64 * 1024;
 
 /// A response that requires authorization.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,139 +145,6 @@ impl Authorization {
     }
 }
 
-/// Creates the transport of a server.
-pub(super) fn transport(
-    remote: &Remote,
-    http: Arc<dyn Http>,
-    access: Arc<Authorization>,
-) -> StreamableHttpClientTransport<HttpClient> {
-    let headers = remote.headers.iter().filter_map(|(name, value)| {
-        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
-    });
-    let mut config = StreamableHttpClientTransportConfig::with_uri(remote.url.as_str());
-    config.custom_headers = headers.collect();
-    config.max_sse_event_size = LONGEST;
-    // A call must never be made twice without somebody's decision, and the library repeats those of an expired session.
-    config.reinit_on_expired_session = false;
-    StreamableHttpClientTransport::with_client(HttpClient { http, access }, config)
-}
-
-/// Adapts the program's HTTP client.
-#[derive(Clone)]
-pub(super) struct HttpClient {
-    http: Arc<dyn Http>,
-    access: Arc<Authorization>,
-}
-
-impl HttpClient {
-    async fn send(
-        &self,
-        method: Method,
-        uri: &str,
-        session: Option<Arc<str>>,
-        custom: HashMap<HeaderName, HeaderValue>,
-        more: &[(&str, &str)],
-        body: Vec<u8>,
-    ) -> Result<HttpResponse, Failure> {
-        let url = Url::parse(uri).map_err(|error| Failure::Client(HttpError(error.to_string())))?;
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let mut headers: Vec<(String, String)> =
-            custom.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-        headers.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        headers.extend(session.map(|session| (SESSION.to_owned(), session.to_string())));
-        let request = HttpRequest { method, url: url.clone(), headers, body: body.into() };
-        let mut response = self.access.send(&*self.http, request).await.map_err(Failure::Client)?;
-        if !self.access.note(&url, &mut response).await {
-            return Ok(response);
-        }
-        let challenge = response.header("www-authenticate").unwrap_or_default().to_owned();
-        Err(match response.status {
-            401 => Failure::AuthRequired(AuthRequiredError::new(challenge)),
-            _ => Failure::InsufficientScope(InsufficientScopeError::new(challenge, None)),
-        })
-    }
-}
-
-impl StreamableHttpClient for HttpClient {
-    type Error = HttpError;
-
-    async fn post_message(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        _: Option<String>,
-        custom: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
-        let wants_reply = matches!(message, JsonRpcMessage::Request(_));
-        let has_session = session.is_some();
-        let accept = format!("{EVENTS}, {JSON}");
-        let headers = [("accept", accept.as_str()), ("content-type", JSON)];
-        let body = serde_json::to_vec(&message)?;
-        let mut response = self.send(Method::Post, &uri, session, custom, &headers, body).await?;
-        let session = response.header(SESSION).map(str::to_owned);
-        match response.status {
-            200..300 if !wants_reply => Ok(StreamableHttpPostResponse::Accepted),
-            202 | 204 => Ok(StreamableHttpPostResponse::Accepted),
-            404 if has_session => Err(Failure::SessionExpired),
-            200..300 if response.is_of_type(EVENTS) => {
-                Ok(StreamableHttpPostResponse::Sse(events(response.body), session))
-            }
-            200..300 => {
-                let body = read(&mut response.body, LONGEST).await.map_err(Failure::Client)?;
-                let message = serde_json::from_slice::<ServerJsonRpcMessage>(&body)?;
-                Ok(StreamableHttpPostResponse::Json(message, session))
-            }
-            status => {
-                let body = read(&mut response.body, ERROR_BODY).await.unwrap_or_default();
-                match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-                    Ok(error @ JsonRpcMessage::Error(_)) => {
-                        Ok(StreamableHttpPostResponse::Json(error, session))
-                    }
-                    _ => Err(refused(status, &body)),
-                }
-            }
-        }
-    }
-
-    async fn delete_session(
-        &self,
-        uri: Arc<str>,
-        session: Arc<str>,
-        _: Option<String>,
-        custom: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failure> {
-        self.send(Method::Delete, &uri, Some(session), custom, &[], Vec::new()).await.map(drop)
-    }
-
-    async fn get_stream(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last: Option<String>,
-        _: Option<String>,
-        custom: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        let mut headers = vec![("accept", EVENTS)];
-        headers.extend(last.as_deref().map(|last| ("last-event-id", last)));
-        let mut response = self.send(Method::Get, &uri, session, custom, &headers, Vec::new()).await?;
-        match response.status {
-            200 if response.is_of_type(EVENTS) => Ok(events(response.body)),
-            200 | 405 => Err(Failure::ServerDoesNotSupportSse),
-            status => {
-                let body = read(&mut response.body, ERROR_BODY).await.unwrap_or_default();
-                Err(refused(status, &body))
-            }
-        }
-    }
-}
-
-fn refused(status: u16, body: &[u8]) -> Failure {
-    let text = clean(String::from_utf8_lossy(body).trim(), 300);
-    let gap = if text.is_empty() { "" } else { ": " };
-    Failure::UnexpectedServerResponse(Cow::Owned(format!("HTTP {status}{gap}{text}")))
-}
-
 /// Sends a request, and returns the text of a successful response, up to a limit.
 ///
 /// # Errors
@@ -321,38 +168,6 @@ pub(crate) async fn read(body: &mut ByteStream, limit: usize) -> Result<Vec<u8>,
         }
     }
     Ok(bytes)
-}
-
-/// Parses a body into events, each of bounded size.
-fn events(body: ByteStream) -> BoxStream<'static, Result<Sse, SseError>> {
-    let state = (body, Parser::new(LONGEST), VecDeque::new(), false);
-    stream::unfold(state, |(mut body, mut parser, mut ready, failed)| async move {
-        loop {
-            if let Some(event) = ready.pop_front() {
-                return Some((Ok(event), (body, parser, ready, failed)));
-            }
-            if failed {
-                return None;
-            }
-            let problem: Box<dyn std::error::Error + Send + Sync> = match body.next().await? {
-                Ok(bytes) => match push(&mut parser, &bytes, &mut ready) {
-                    Ok(()) => continue,
-                    Err(error) => Box::new(error),
-                },
-                Err(error) => Box::new(error),
-            };
-            return Some((Err(SseError::Body(problem)), (body, parser, ready, true)));
-        }
-    })
-    .boxed()
-}
-
-fn push(parser: &mut Parser, bytes: &Bytes, ready: &mut VecDeque<Sse>) -> Result<(), HttpError> {
-    let pushed = parser.push(bytes, |event| {
-        let name = Some(event.name).filter(|name| !name.is_empty());
-        ready.push_back(Sse { event: name, data: Some(usable(event.data)), id: event.id, retry: None });
-    });
-    pushed.map_err(|error| HttpError(error.to_string()))
 }
 
 #[cfg(test)]

@@ -4,20 +4,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::RoleClient;
-use rmcp::model::{
-    CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest,
-    RequestMetaObject, ServerResult,
-};
-use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::handler::Counted;
+use super::handler::{Counted, Observer};
+use super::message::Failure;
+use super::peer::Waiting;
 use super::{Connection, Progress, ServerCall};
-use crate::lock;
 use crate::outcome::ToolCallError;
 use crate::text::clean;
 
@@ -25,6 +20,8 @@ use crate::text::clean;
 const LISTING: Duration = Duration::from_secs(30);
 /// Time limit of a call, however much progress it reports.
 const MAX_CALL: Duration = Duration::from_secs(6 * 3600);
+/// How long a server may take to receive that a call was cancelled.
+const TELLING: Duration = Duration::from_millis(200);
 /// Maximum number of pages of a list.
 const MAX_PAGES: usize = 50;
 
@@ -33,15 +30,21 @@ impl Connection {
     pub(crate) async fn call(&self, call: ServerCall) -> Result<Value, ToolCallError> {
         let ServerCall { tool, arguments, meta, patience, cancel, progress } = call;
         let _running = Counted::new(&self.handler.running);
-        let params = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let request = ClientRequest::CallToolRequest(rmcp::model::CallToolRequest::new(params));
-        self.request(request, meta, patience, &cancel, Some(progress)).await
+        let mut params = Map::from_iter([
+            ("name".to_owned(), Value::String(tool)),
+            ("arguments".to_owned(), Value::Object(arguments)),
+        ]);
+        params.extend(meta.map(|meta| ("_meta".to_owned(), Value::Object(meta))));
+        self.request("tools/call", params, patience, &cancel, Some(progress)).await
     }
 
     /// Sends a request with plain parameters.
     pub(crate) async fn send(&self, method: &str, params: Value) -> Result<Value, ToolCallError> {
-        let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
-        self.request(request, None, LISTING, &CancellationToken::new(), None).await
+        let params = match params {
+            Value::Object(params) => params,
+            _ => Map::new(),
+        };
+        self.request(method, params, LISTING, &CancellationToken::new(), None).await
     }
 
     /// Returns all entries of a paginated list.
@@ -69,20 +72,13 @@ impl Connection {
 
     async fn request(
         &self,
-        request: ClientRequest,
-        meta: Option<Map<String, Value>>,
+        method: &str,
+        params: Map<String, Value>,
         patience: Duration,
         cancel: &CancellationToken,
-        observer: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+        observer: Option<Observer>,
     ) -> Result<Value, ToolCallError> {
-        let mut options = PeerRequestOptions::no_options();
-        if let Some(meta) = meta {
-            options = options.with_meta(RequestMetaObject::from(meta));
-        }
-        let handle = self.peer.send_request_with_option(request, options).await;
-        let handle = handle.map_err(|error| self.failure(error))?;
         let active = Arc::new(Notify::new());
-        let token = handle.progress_token.clone();
         let note = active.clone();
         let observe = move |progress: Progress| {
             note.notify_one();
@@ -90,30 +86,24 @@ impl Connection {
                 observer(progress);
             }
         };
-        lock(&self.handler.observers).insert(token.clone(), Arc::new(observe));
-        let outcome = self.outcome(handle, patience, cancel, &active).await;
-        lock(&self.handler.observers).remove(&token);
-        let result = match outcome? {
-            // Only servers without a handshake reply so, instead of asking with a request of their own.
-            ServerResult::InputRequiredResult(_) => {
-                let problem = "the server asks for input in its result, which is not supported";
-                return Err(ToolCallError::Unusable(problem.into()));
-            }
-            result => result,
-        };
-        serde_json::to_value(result).map_err(|error| ToolCallError::Unusable(error.to_string()))
+        let waiting = self.peer.request(method, params, Some(Arc::new(observe)));
+        let result = self.outcome(waiting, patience, cancel, &active).await?;
+        // Only servers without a handshake reply so, instead of asking with a request of their own.
+        if result.get("resultType").is_some_and(|kind| kind == "input_required") {
+            let problem = "the server asks for input in its result, which is not supported";
+            return Err(ToolCallError::Unusable(problem.into()));
+        }
+        Ok(result)
     }
 
     /// Waits for the response, up to the time limit, a cancel or the end of the connection.
     async fn outcome(
         &self,
-        handle: RequestHandle<RoleClient>,
+        mut request: Waiting,
         patience: Duration,
         cancel: &CancellationToken,
         active: &Notify,
-    ) -> Result<ServerResult, ToolCallError> {
-        let id = handle.id.clone();
-        let mut response = pin!(handle.await_response());
+    ) -> Result<Value, ToolCallError> {
         let mut waiting = self.handler.waiting.subscribe();
         let last = Instant::now() + MAX_CALL;
         let mut deadline = Instant::now() + patience;
@@ -122,7 +112,7 @@ impl Connection {
             let is_asked = *waiting.borrow_and_update() > 0;
             tokio::select! {
                 biased;
-                response = &mut response => return response.map_err(|error| self.failure(error)),
+                response = request.response() => return response.map_err(|failure| self.failure(failure)),
                 () = cancel.cancelled() => break ToolCallError::Cancelled,
                 () = &mut ended => return Err(ToolCallError::Closed),
                 () = active.notified() => deadline = Instant::now() + patience,
@@ -130,10 +120,11 @@ impl Connection {
                 () = sleep_until(deadline.min(last)), if !is_asked => break ToolCallError::TimedOut,
             }
         };
-        let params = CancelledNotificationParam::new(Some(id), Some("the call was cancelled".to_owned()));
-        let notification = CancelledNotification::new(params);
+        let id = request.id;
+        drop(request);
+        let params = json!({ "requestId": id, "reason": "the call was cancelled" });
         // A server that does not read would keep the caller waiting.
-        let _ = timeout(Duration::from_millis(200), self.peer.send_notification(notification.into())).await;
+        let _ = timeout(TELLING, self.peer.notify("notifications/cancelled", params)).await;
         Err(problem)
     }
 
@@ -148,21 +139,17 @@ impl Connection {
         }
     }
 
-    fn failure(&self, error: ServiceError) -> ToolCallError {
+    fn failure(&self, failure: Failure) -> ToolCallError {
         if self.access.as_ref().is_some_and(|access| access.has_challenge()) {
             return ToolCallError::Unauthorized;
         }
-        match error {
-            ServiceError::McpError(error) => ToolCallError::Refused {
-                code: i64::from(error.code.0),
-                message: clean(&error.message, 10_000),
-            },
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => ToolCallError::Closed,
-            ServiceError::TransportSend(error) => {
-                ToolCallError::NotSent(clean(&error.error.to_string(), 1000))
+        match failure {
+            Failure::Refused { code, message } => {
+                ToolCallError::Refused { code, message: clean(&message, 10_000) }
             }
-            ServiceError::Timeout { .. } => ToolCallError::TimedOut,
-            other => ToolCallError::Unusable(clean(&other.to_string(), 1000)),
+            Failure::NotSent(problem) => ToolCallError::NotSent(clean(&problem, 1000)),
+            Failure::Closed => ToolCallError::Closed,
+            Failure::Unusable(problem) => ToolCallError::Unusable(clean(&problem, 1000)),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Servers that are reached over the older HTTP transport: an event stream whose first event names the address for
-//! messages. `rmcp` does not have it.
+//! messages. Responses come on the stream. A stream that ends is the end of the connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,33 +7,35 @@ use std::time::Duration;
 
 use baton_protocol::sse::Parser;
 use futures_util::StreamExt;
-use rmcp::RoleClient;
-use rmcp::model::ServerJsonRpcMessage;
-use rmcp::service::TxJsonRpcMessage;
-use rmcp::transport::Transport;
 use tokio::time::timeout;
 use url::Url;
 
 use super::lines::LONGEST;
+use super::message::{Failure, Message};
+use super::peer::{Inlet, Outlet};
 use super::remote::Authorization;
-use super::stdio::understand;
+use crate::Working;
 use crate::config::Remote;
-use crate::http::{ByteStream, Http, HttpError, HttpRequest, Method};
+use crate::http::{ByteStream, Http, HttpRequest, Method};
 use crate::log::ServerLog;
 
 /// How long the first event may take.
 const ENDPOINT: Duration = Duration::from_secs(30);
 
-/// The event stream of a server, with the address for messages.
+/// The event stream of a server.
 pub(super) struct Stream {
     body: ByteStream,
     parser: Parser,
-    ready: VecDeque<ServerJsonRpcMessage>,
-    endpoint: Url,
+    ready: VecDeque<Message>,
+    log: ServerLog,
+}
+
+/// The address for messages.
+pub(super) struct Endpoint {
+    url: Url,
     headers: Vec<(String, String)>,
     http: Arc<dyn Http>,
     access: Arc<Authorization>,
-    log: ServerLog,
 }
 
 impl Stream {
@@ -43,7 +45,7 @@ impl Stream {
         http: Arc<dyn Http>,
         access: Arc<Authorization>,
         log: &ServerLog,
-    ) -> Result<Self, String> {
+    ) -> Result<(Endpoint, Self), String> {
         let headers: Vec<(String, String)> =
             remote.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut with_accept = headers.clone();
@@ -65,22 +67,17 @@ impl Stream {
             body: response.body,
             parser: Parser::new(LONGEST),
             ready: VecDeque::new(),
-            endpoint: remote.url.clone(),
-            headers,
-            http,
-            access,
             log: log.clone(),
         };
         let address = timeout(ENDPOINT, stream.endpoint())
             .await
             .map_err(|_| "the server sent no endpoint".to_owned())??;
-        let endpoint = remote.url.join(&address).map_err(|error| format!("endpoint: {error}"))?;
+        let url = remote.url.join(&address).map_err(|error| format!("endpoint: {error}"))?;
         // The configured headers may hold a key, which must not go to another host.
-        if endpoint.origin() != remote.url.origin() {
+        if url.origin() != remote.url.origin() {
             return Err("the server names an endpoint of another origin".into());
         }
-        stream.endpoint = endpoint;
-        Ok(stream)
+        Ok((Endpoint { url, headers, http, access }, stream))
     }
 
     async fn endpoint(&mut self) -> Result<String, String> {
@@ -98,39 +95,14 @@ impl Stream {
         let (ready, log, mut address) = (&mut self.ready, &self.log, None);
         let pushed = self.parser.push(&bytes, |event| match event.name.as_str() {
             "endpoint" => address = Some(event.data),
-            "" | "message" => ready.extend(understand(event.data.as_bytes(), log)),
+            "" | "message" => ready.extend(Message::parse(event.data.as_bytes(), log)),
             _ => {}
         });
         pushed.map_err(|error| error.to_string())?;
         Ok(address)
     }
-}
 
-impl Transport<RoleClient> for Stream {
-    type Error = HttpError;
-
-    fn send(
-        &mut self,
-        item: TxJsonRpcMessage<RoleClient>,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (http, access, url, mut headers) =
-            (self.http.clone(), self.access.clone(), self.endpoint.clone(), self.headers.clone());
-        async move {
-            headers.push(("content-type".into(), "application/json".into()));
-            let body = serde_json::to_vec(&item).map_err(|error| HttpError(error.to_string()))?;
-            let request = HttpRequest { method: Method::Post, url: url.clone(), headers, body: body.into() };
-            let mut response = access.send(&*http, request).await?;
-            if access.note(&url, &mut response).await {
-                return Err(HttpError("authorization required".into()));
-            }
-            match response.status {
-                200..300 => Ok(()),
-                status => Err(HttpError(format!("HTTP {status}"))),
-            }
-        }
-    }
-
-    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+    async fn message(&mut self) -> Option<Message> {
         loop {
             if let Some(message) = self.ready.pop_front() {
                 return Some(message);
@@ -141,8 +113,35 @@ impl Transport<RoleClient> for Stream {
             }
         }
     }
+}
 
-    async fn close(&mut self) -> Result<(), Self::Error> {
-        Ok(())
+impl Inlet for Stream {
+    fn next(&mut self) -> Working<'_, Option<Message>> {
+        Box::pin(self.message())
+    }
+}
+
+impl Outlet for Endpoint {
+    fn send(&self, message: Message) -> Working<'static, Result<(), Failure>> {
+        let (http, access, url, mut headers) =
+            (self.http.clone(), self.access.clone(), self.url.clone(), self.headers.clone());
+        headers.push(("content-type".into(), "application/json".into()));
+        let body = message.into_bytes().into();
+        let request = HttpRequest { method: Method::Post, url: url.clone(), headers, body };
+        Box::pin(async move {
+            let mut response =
+                access.send(&*http, request).await.map_err(|error| Failure::NotSent(error.to_string()))?;
+            if access.note(&url, &mut response).await {
+                return Err(Failure::NotSent("authorization required".into()));
+            }
+            match response.status {
+                200..300 => Ok(()),
+                status => Err(Failure::NotSent(format!("HTTP {status}"))),
+            }
+        })
+    }
+
+    fn close(&self) -> Working<'_, ()> {
+        Box::pin(async {})
     }
 }

@@ -6,22 +6,17 @@ use std::time::Duration;
 
 use baton_process::Start;
 use baton_tasks::TaskTracker;
-use rmcp::RoleClient;
-use rmcp::model::{ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
-use rmcp::service::TxJsonRpcMessage;
-use rmcp::transport::Transport;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::Value;
-use tokio::io::AsyncWriteExt;
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::process::{ChildStderr, ChildStdout};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::lines::{LONGEST, OutputLine, OutputLines};
-use crate::lock;
+use super::message::{Failure, Message};
+use super::peer::{Inlet, Outlet};
 use crate::log::ServerLog;
+use crate::{Working, lock};
 
 /// How long a program may take to exit after its stdin was closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(500);
@@ -29,6 +24,8 @@ const CLOSE_GRACE: Duration = Duration::from_millis(500);
 const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How long remaining output of a program that has exited is awaited.
 const DRAIN: Duration = Duration::from_millis(250);
+/// Messages that may wait to be written.
+const QUEUE: usize = 2048;
 /// The longest line of stderr.
 const STDERR_LINE: usize = 64 * 1024;
 
@@ -49,7 +46,7 @@ impl Process {
         start: Start,
         log: &ServerLog,
         tasks: &TaskTracker,
-    ) -> std::io::Result<(Self, Pipes)> {
+    ) -> std::io::Result<(Self, Stdin, Stdout)> {
         let (mut supervised, baton_process::Pipes { stdin, stdout, stderr }) = start.start()?;
         let process = Self {
             exit: Arc::default(),
@@ -75,13 +72,8 @@ impl Process {
             following.abort();
             gone.cancel();
         });
-        let pipes = Pipes {
-            stdin: Arc::new(AsyncMutex::new(stdin)),
-            lines: OutputLines::new(stdout, LONGEST),
-            log: log.clone(),
-            closed: false,
-        };
-        Ok((process, pipes))
+        let stdout = Stdout { lines: OutputLines::new(stdout, LONGEST), log: log.clone() };
+        Ok((process, Stdin::new(stdin, tasks), stdout))
     }
 
     /// Returns the exit status, waiting a moment for it.
@@ -113,36 +105,74 @@ async fn follow(stderr: ChildStderr, log: ServerLog) {
     }
 }
 
-/// The pipes of a program, as a transport.
-pub(super) struct Pipes {
-    stdin: Arc<AsyncMutex<ChildStdin>>,
-    lines: OutputLines<ChildStdout>,
-    log: ServerLog,
-    closed: bool,
+/// A message that waits to be written, and where the result goes.
+type Queued = (Vec<u8>, oneshot::Sender<std::io::Result<()>>);
+
+/// Writes messages in order, each one completely.
+async fn write(
+    mut stdin: impl AsyncWrite + Unpin,
+    mut queued: mpsc::Receiver<Queued>,
+    closing: CancellationToken,
+) {
+    let writing = async {
+        while let Some((mut line, result)) = queued.recv().await {
+            line.push(b'\n');
+            let _ = result.send(stdin.write_all(&line).await);
+        }
+    };
+    // A program that does not read would keep its pipe, and this task.
+    tokio::select! {
+        () = writing => {}
+        () = closing.cancelled() => {}
+    }
 }
 
-impl Transport<RoleClient> for Pipes {
-    type Error = std::io::Error;
+/// The standard input of a program. Closing it asks the program to exit.
+pub(super) struct Stdin {
+    queue: mpsc::Sender<Queued>,
+    closing: CancellationToken,
+}
 
-    fn send(
-        &mut self,
-        item: TxJsonRpcMessage<RoleClient>,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let stdin = self.stdin.clone();
-        async move {
-            let mut line = serde_json::to_vec(&item)?;
-            line.push(b'\n');
-            let mut stdin = stdin.lock().await;
-            stdin.write_all(&line).await?;
-            stdin.flush().await
-        }
+impl Stdin {
+    fn new(stdin: impl AsyncWrite + Send + Unpin + 'static, tasks: &TaskTracker) -> Self {
+        let (queue, queued) = mpsc::channel(QUEUE);
+        let closing = CancellationToken::new();
+        tasks.spawn(write(stdin, queued, closing.clone()));
+        Self { queue, closing }
+    }
+}
+
+impl Outlet for Stdin {
+    fn send(&self, message: Message) -> Working<'static, Result<(), Failure>> {
+        let (sender, result) = oneshot::channel();
+        let queued = self.queue.try_send((message.into_bytes(), sender));
+        Box::pin(async move {
+            if let Err(mpsc::error::TrySendError::Full(_)) = queued {
+                return Err(Failure::NotSent("the server does not read its messages".into()));
+            }
+            let written = result.await.map_err(|_| Failure::Closed)?;
+            written.map_err(|error| Failure::NotSent(error.to_string()))
+        })
     }
 
-    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        while !self.closed {
+    fn close(&self) -> Working<'_, ()> {
+        self.closing.cancel();
+        Box::pin(async {})
+    }
+}
+
+/// The standard output of a program.
+pub(super) struct Stdout {
+    lines: OutputLines<ChildStdout>,
+    log: ServerLog,
+}
+
+impl Stdout {
+    async fn message(&mut self) -> Option<Message> {
+        loop {
             match self.lines.next().await? {
                 OutputLine::Text(bytes) => {
-                    if let Some(message) = understand(&bytes, &self.log) {
+                    if let Some(message) = Message::parse(&bytes, &self.log) {
                         return Some(message);
                     }
                 }
@@ -154,74 +184,59 @@ impl Transport<RoleClient> for Pipes {
                 }
             }
         }
-        None
-    }
-
-    async fn close(&mut self) -> Result<(), Self::Error> {
-        self.closed = true;
-        Ok(())
     }
 }
 
-/// Parses a message. One that cannot be used is logged; if it is the answer to a request, the request fails.
-pub(super) fn understand(bytes: &[u8], log: &ServerLog) -> Option<ServerJsonRpcMessage> {
-    let error = match serde_json::from_slice::<ServerJsonRpcMessage>(bytes) {
-        Ok(message) => return Some(message),
-        Err(error) => error,
-    };
-    let Ok(head) = serde_json::from_slice::<Head>(bytes) else {
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
-        log.add(&format!("stdout: {text}"));
-        return None;
-    };
-    log.add(&format!("sent a message that cannot be used: {error}"));
-    head.failure()
-}
-
-/// The part of a message that tells what it is for. Everything else is skipped, however deeply it is nested.
-#[derive(Deserialize)]
-struct Head {
-    id: Option<Value>,
-    method: Option<IgnoredAny>,
-}
-
-impl Head {
-    /// Returns the failure of the request that the message responds to, if it is a response.
-    fn failure(self) -> Option<ServerJsonRpcMessage> {
-        let id = self.id.filter(|_| self.method.is_none())?;
-        let id = serde_json::from_value(id).ok()?;
-        let problem = ErrorData::internal_error("the response of the server cannot be used", None);
-        Some(JsonRpcMessage::error(problem, Some(id)))
+impl Inlet for Stdout {
+    fn next(&mut self) -> Working<'_, Option<Message>> {
+        Box::pin(self.message())
     }
-}
-
-/// Replaces a response that cannot be parsed by a failure: the library drops it, and its call would wait for another one.
-pub(super) fn usable(data: String) -> String {
-    if serde_json::from_str::<ServerJsonRpcMessage>(&data).is_ok() {
-        return data;
-    }
-    let failure = serde_json::from_str::<Head>(&data).ok().and_then(Head::failure);
-    failure.and_then(|failure| serde_json::to_string(&failure).ok()).unwrap_or(data)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncBufReadExt, BufReader, duplex};
+
     use super::*;
 
-    #[test]
-    fn response_that_is_nested_too_deeply_fails_its_request() {
-        let deep = format!(
-            r#"{{"jsonrpc":"2.0","result":{}{},"id":7}}"#,
-            r#"{"a":"#.repeat(10_000),
-            "1".to_owned() + &"}".repeat(10_000)
-        );
-        let JsonRpcMessage::Error(error) = understand(deep.as_bytes(), &ServerLog::default()).unwrap() else {
-            panic!("not an error")
-        };
-        assert_eq!(serde_json::to_value(&error.id).unwrap(), 7);
-        assert!(usable(deep).contains("cannot be used"));
-        let fine = r#"{"jsonrpc":"2.0","id":7,"result":{"content":[]}}"#;
-        assert_eq!(usable(fine.to_owned()), fine);
-        assert_eq!(usable(String::new()), "");
+    fn message(params: Value) -> Message {
+        Message::Notification { method: "m".into(), params }
+    }
+
+    #[tokio::test]
+    async fn messages_are_written_completely_and_in_order_though_their_senders_left() {
+        let (server, client) = duplex(64);
+        let tasks = TaskTracker::new();
+        let stdin = Stdin::new(client, &tasks);
+        let long = message(json!("x".repeat(1000)));
+        let mut first = stdin.send(long.clone());
+        let begun = timeout(Duration::ZERO, &mut first).await;
+        assert!(begun.is_err(), "the pipe holds less than the message");
+        drop(first);
+        drop(stdin.send(message(json!(2))));
+        let third = stdin.send(message(json!(3)));
+        let mut lines = BufReader::new(server).lines();
+        for expected in [long, message(json!(2)), message(json!(3))] {
+            let line = lines.next_line().await.unwrap().unwrap();
+            assert_eq!(Message::parse(line.as_bytes(), &ServerLog::default()), Some(expected));
+        }
+        assert_eq!(third.await, Ok(()));
+        stdin.close().await;
+        assert_eq!(lines.next_line().await.unwrap(), None, "stdin is closed");
+        tasks.close();
+        tasks.wait().await;
+    }
+
+    #[tokio::test]
+    async fn program_that_does_not_read_keeps_no_task() {
+        let (_server, client) = duplex(1);
+        let tasks = TaskTracker::new();
+        let stdin = Stdin::new(client, &tasks);
+        let unread = stdin.send(message(json!(1)));
+        stdin.close().await;
+        assert_eq!(unread.await, Err(Failure::Closed));
+        tasks.close();
+        tasks.wait().await;
     }
 }
