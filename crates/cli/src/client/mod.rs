@@ -1,5 +1,5 @@
 //! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`requests`] are its
-//! questions to the user, [`screen`] shows events, [`activity`] what happens between them.
+//! questions to the user, [`screen`] shows events, [`tool_output`] those of tools, [`activity`] what happens between them.
 
 mod activity;
 mod http;
@@ -7,6 +7,7 @@ mod locate;
 mod requests;
 mod screen;
 mod server_requests;
+mod tool_output;
 
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ use crate::terminal;
 pub(crate) use self::activity::Activity;
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
-pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};
+pub(crate) use self::requests::{PendingList, PendingRequest, Reply, is_about_requests};
 pub(crate) use self::screen::{Detail, Screen};
 
 /// A session in a server's list.
