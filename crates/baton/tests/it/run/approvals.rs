@@ -35,7 +35,6 @@ async fn plain_no_asks_why_and_goes_on_only_with_a_reason() {
     let (program, model) = scripted().await;
     let prompt = call("echo one > made") + "[[text:understood]]";
     for (why, answers) in [("", false), ("that file is precious", true)] {
-        let asked = model.requests().len();
         let mut terminal = on_terminal(&program, &[&prompt]);
         terminal.until("[n]o (and why):").await;
         terminal.press("n\r").unwrap();
@@ -44,10 +43,10 @@ async fn plain_no_asks_why_and_goes_on_only_with_a_reason() {
         assert_eq!(terminal.running.ended().await.code(), Some(5), "{}", terminal.screen());
         let screen = terminal.screen();
         assert_eq!(screen.contains("\r\nunderstood\r\n"), answers, "{screen}");
-        assert_eq!(model.requests().len() - asked, if answers { 2 } else { 1 }, "calls of the model");
+        let told = model.requests().pop().unwrap().body.to_string();
+        assert_eq!(told.contains("rejected this tool call"), answers, "{told}");
+        assert_eq!(told.contains("that file is precious"), answers, "{told}");
     }
-    let told = model.requests().pop().unwrap().body.to_string();
-    assert!(told.contains("that file is precious"), "the model is told the reason: {told}");
     assert!(!program.work().join("made").exists());
 }
 
