@@ -13,6 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("process", &["private"]),
     ("markup", &[]),
     ("terminal", &["markup"]),
+    ("watch", &["protocol"]),
     // Crates that know nothing of a live session.
     ("core", &["protocol"]),
     ("store", &["private", "protocol"]),
@@ -97,7 +98,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "cli",
         &[
             "args", "crush", "engines", "http", "markup", "model", "notify", "ops", "page", "peer", "people",
-            "postgres", "private", "protocol", "rpc", "runtime", "store", "terminal",
+            "postgres", "private", "protocol", "rpc", "runtime", "store", "terminal", "watch",
         ],
     ),
     ("testkit", &["protocol"]),

@@ -1,13 +1,11 @@
 //! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`requests`] are its
-//! questions to the user, [`screen`] shows events, [`tool_output`] those of tools, [`activity`] what happens between them.
+//! questions to the user, [`screen`] shows events, in the words of `baton_watch`.
 
-mod activity;
 mod http;
 mod locate;
 mod requests;
 mod screen;
 mod server_requests;
-mod tool_output;
 
 use std::path::PathBuf;
 
@@ -15,7 +13,8 @@ use serde::Deserialize;
 
 use crate::terminal;
 
-pub(crate) use self::activity::Activity;
+pub(crate) use baton_watch::Activity;
+
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
 pub(crate) use self::requests::{PendingList, PendingRequest, Reply, is_about_requests};

@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use baton_protocol::ToolCallId;
 use baton_protocol::event::{AssistantUsage, Body, Event, MessageDelta, ModelCallFailure, Outcome};
+use baton_watch::{Activity, OutputLine, ToolOutputs};
 
-use super::activity::Activity;
 use super::requests::{PendingRequest, TRUST_TOOL};
-use super::tool_output::{Line, ToolOutputs};
 use crate::{show, terminal};
 
 /// How long nothing is printed before the status line says why.
@@ -178,11 +177,11 @@ impl Screen {
         }
     }
 
-    fn show_output(&mut self, lines: Vec<Line>) {
+    fn show_output(&mut self, lines: Vec<OutputLine>) {
         for line in lines {
             match line {
-                Line::Output(text) => self.output_line(&text),
-                Line::Note(text) => self.note(&text),
+                OutputLine::Output(text) => self.output_line(&text),
+                OutputLine::Note(text) => self.note(&text),
             }
         }
     }

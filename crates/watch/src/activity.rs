@@ -8,7 +8,7 @@ use baton_protocol::event::{Body, Event};
 
 /// What a session is doing, as far as its events tell.
 #[derive(Debug)]
-pub(crate) struct Activity {
+pub struct Activity {
     phase: Phase,
     since: Instant,
     /// The model or engine of the turn.
@@ -38,7 +38,8 @@ enum Phase {
 
 impl Activity {
     /// Begins with a prompt that was just sent.
-    pub(crate) fn of_prompt(now: Instant) -> Self {
+    #[must_use]
+    pub fn of_prompt(now: Instant) -> Self {
         Self {
             phase: Phase::Queued,
             since: now,
@@ -51,26 +52,28 @@ impl Activity {
     }
 
     /// The connection to the server was lost: nothing is known of the session.
-    pub(crate) fn lose(&mut self, now: Instant) {
+    pub fn lose(&mut self, now: Instant) {
         self.lost = Some(now);
     }
 
-    pub(crate) fn reconnect(&mut self) {
+    /// The server is connected again.
+    pub fn reconnect(&mut self) {
         self.lost = None;
     }
 
     /// A request is put to the user, or no longer.
-    pub(crate) fn ask(&mut self, is_asked: bool, now: Instant) {
+    pub fn ask(&mut self, is_asked: bool, now: Instant) {
         self.asked = is_asked.then(|| self.asked.unwrap_or(now));
     }
 
     /// The turn of the prompt has begun.
-    pub(crate) fn begin_turn(&mut self, now: Instant) {
+    pub fn begin_turn(&mut self, now: Instant) {
         self.phase = Phase::Model;
         self.since = now;
     }
 
-    pub(crate) fn track(&mut self, event: &Event, now: Instant) {
+    /// Keeps track of the session.
+    pub fn track(&mut self, event: &Event, now: Instant) {
         match &event.body {
             Body::ToolStart(start) => {
                 self.calls.push((start.tool_call_id.clone(), start.tool_name.clone(), now));
@@ -124,7 +127,8 @@ impl Activity {
     }
 
     /// Describes what the session is doing, and for how long.
-    pub(crate) fn describe(&self, now: Instant) -> String {
+    #[must_use]
+    pub fn describe(&self, now: Instant) -> String {
         let (what, since) = self.doing();
         format!("… {what} · {}", lasting(now.saturating_duration_since(since)))
     }

@@ -16,9 +16,12 @@ const SHELL_TOOL: &str = "bash";
 /// Begins the last line of its result.
 const EXIT_CODE: &str = "<exited with exit code ";
 
+/// Begins a diff.
+const DIFF: &str = "diff --git ";
+
 /// A line to print.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum OutputLine {
     /// A line of the output.
     Output(String),
     /// What became of the call.
@@ -26,8 +29,8 @@ pub(super) enum Line {
 }
 
 /// Output of the calls that are not finished.
-#[derive(Default)]
-pub(super) struct ToolOutputs {
+#[derive(Debug, Default)]
+pub struct ToolOutputs {
     outputs: BTreeMap<ToolCallId, Output>,
     /// Calls that run a command.
     commands: BTreeSet<ToolCallId>,
@@ -37,7 +40,7 @@ pub(super) struct ToolOutputs {
     withdrawn: BTreeSet<ToolCallId>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Output {
     /// The line that has not ended.
     line: String,
@@ -46,14 +49,15 @@ struct Output {
 }
 
 impl ToolOutputs {
-    pub(super) fn start(&mut self, start: &ToolStart) {
+    /// A call has begun, or waits for approval.
+    pub fn start(&mut self, start: &ToolStart) {
         if start.tool_name == SHELL_TOOL {
             self.commands.insert(start.tool_call_id.clone());
         }
     }
 
     /// Keeps track of requests: a call whose request was withdrawn has not run.
-    pub(super) fn track(&mut self, body: &Body) {
+    pub fn track(&mut self, body: &Body) {
         match body {
             Body::RequestOpened(opened) => {
                 if let Some(call) = &opened.tool_call_id {
@@ -74,7 +78,7 @@ impl ToolOutputs {
     }
 
     /// Adds output of a running tool. Returns the lines to print.
-    pub(super) fn push(&mut self, call: &ToolCallId, text: &str) -> Vec<Line> {
+    pub fn push(&mut self, call: &ToolCallId, text: &str) -> Vec<OutputLine> {
         let output = self.outputs.entry(call.clone()).or_default();
         output.line.push_str(text);
         let mut complete = Vec::new();
@@ -82,22 +86,22 @@ impl ToolOutputs {
             let line: String = output.line.drain(..=end).collect();
             output.lines += 1;
             if output.lines <= OUTPUT_LINES {
-                complete.push(Line::Output(line));
+                complete.push(OutputLine::Output(line));
             }
         }
         complete
     }
 
     /// Returns the rest of a tool's output, or its result if it had none; of a call of a sub-agent, only why it failed.
-    pub(super) fn finish(&mut self, complete: &ToolComplete, of_agent: bool) -> Vec<Line> {
+    pub fn finish(&mut self, complete: &ToolComplete, of_agent: bool) -> Vec<OutputLine> {
         let call = &complete.tool_call_id;
         let (output, is_command) = (self.outputs.remove(call), self.commands.remove(call));
         if self.withdrawn.remove(call) {
-            return vec![Line::Note("✗ cancelled; it did not run".to_owned())];
+            return vec![OutputLine::Note("✗ cancelled; it did not run".to_owned())];
         }
         if !complete.success {
             let why = complete.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
-            return vec![Line::Note(format!("✗ {}", why.lines().next().unwrap_or_default()))];
+            return vec![OutputLine::Note(format!("✗ {}", why.lines().next().unwrap_or_default()))];
         }
         if of_agent {
             return Vec::new();
@@ -112,21 +116,27 @@ impl ToolOutputs {
                 (rest, OUTPUT_LINES, output.lines + usize::from(is_open))
             }
             (None, Some(result)) => {
-                let text = result.detailed_content.as_deref().map_or(&*result.content, without_header);
-                let lines = text.trim_end().lines();
-                // Shown on a line of its own.
-                let lines = lines.filter(|line| failed.is_none() || !line.starts_with(EXIT_CODE));
+                let (text, is_diff) = match result.detailed_content.as_deref() {
+                    Some(detail) => (without_header(detail), detail.starts_with(DIFF)),
+                    None => (result.content.as_str(), false),
+                };
+                // The exit code is shown on a line of its own, and a missing line break is not shown.
+                let is_shown = |line: &&str| {
+                    !(failed.is_some() && line.starts_with(EXIT_CODE) || is_diff && line.starts_with('\\'))
+                };
+                let lines = text.trim_end().lines().filter(is_shown);
                 (lines.clone().take(RESULT_LINES).collect(), RESULT_LINES, lines.count())
             }
             (None, None) => return Vec::new(),
         };
-        let mut lines: Vec<Line> = rest.into_iter().map(|line| Line::Output(line.to_owned())).collect();
+        let mut lines: Vec<OutputLine> =
+            rest.into_iter().map(|line| OutputLine::Output(line.to_owned())).collect();
         match total.saturating_sub(shown) {
             0 => {}
-            1 => lines.push(Line::Output("… (1 more line)".to_owned())),
-            more => lines.push(Line::Output(format!("… ({more} more lines)"))),
+            1 => lines.push(OutputLine::Output("… (1 more line)".to_owned())),
+            more => lines.push(OutputLine::Output(format!("… ({more} more lines)"))),
         }
-        lines.extend(failed.map(|code| Line::Note(format!("✗ exit code {code}"))));
+        lines.extend(failed.map(|code| OutputLine::Note(format!("✗ exit code {code}"))));
         lines
     }
 }
@@ -139,7 +149,7 @@ fn exit_code(result: &ToolCompleteResult) -> Option<i64> {
 
 /// Returns a diff without the lines before its first change: the call has named the file.
 fn without_header(text: &str) -> &str {
-    let is_diff = text.starts_with("diff --git ");
+    let is_diff = text.starts_with(DIFF);
     let hunk = text.find("\n@@ ").filter(|_| is_diff).and_then(|at| text.get(at + 1..));
     hunk.and_then(|hunk| hunk.split_once('\n')).map_or(text, |(_, changes)| changes)
 }
@@ -160,16 +170,15 @@ mod tests {
         complete.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let lines = outputs.finish(&serde_json::from_value(complete).unwrap(), false).into_iter();
         let text = |line| match line {
-            Line::Output(text) => format!("│ {text}"),
-            Line::Note(text) => text,
+            OutputLine::Output(text) => format!("│ {text}"),
+            OutputLine::Note(text) => text,
         };
         lines.map(text).collect()
     }
 
     #[test]
     fn created_file_is_shown_without_the_header_of_its_diff() {
-        let diff =
-            "diff --git a/a b/a\nnew file mode 100644\n--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+hello\n";
+        let diff = "diff --git a/a b/a\nnew file mode 100644\n--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+hello\n\\ No newline at end of file\n";
         let result = json!({ "result": { "content": "Created", "detailedContent": diff } });
         assert_eq!(finished(&mut ToolOutputs::default(), &result), ["│ +hello"]);
         let other = json!({ "result": { "content": "", "detailedContent": "a\n@@ b\nc" } });
@@ -204,7 +213,7 @@ mod tests {
         let mut streamed = ToolOutputs::default();
         started(&mut streamed, "bash");
         let shown = streamed.push(&ToolCallId("c".into()), "out\n");
-        assert_eq!(shown, [Line::Output("out\n".into())]);
+        assert_eq!(shown, [OutputLine::Output("out\n".into())]);
         assert_eq!(finished(&mut streamed, &result(1)), ["✗ exit code 1"]);
     }
 
