@@ -27,13 +27,16 @@ Examples:
 A running server of the same home (`baton serve`) runs the session, so that others can watch and steer it with \
 `baton attach`; without one, this command does, and `baton attach` finds it too.
 
+A tool call is approved with `y`, or rejected with `n` and a reason, with which the model goes on; a rejection without a \
+reason ends the turn. `--continue` and `--session` without a prompt ask again what was asked when a process ended.
+
 Exit codes:
   0    answered
   1    failed
   2    wrong usage
   3    answered, but cut off at the model's limit of output tokens
   4    stopped by the provider's content filter
-  5    answered, but a tool call was rejected, or nobody could be asked
+  5    a tool call was rejected, with or without an answer after it, or nobody could be asked
   130  cancelled";
 
 /// Flags of `baton run`.

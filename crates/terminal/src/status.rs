@@ -48,6 +48,14 @@ impl StatusLine {
             write(ERASE);
         }
     }
+
+    /// Erases the row of the cursor, whoever has written it: a terminal shows some keys as text.
+    pub fn clear(&mut self) {
+        if self.is_possible {
+            self.is_shown = false;
+            write(ERASE);
+        }
+    }
 }
 
 fn write(text: &str) {

@@ -46,7 +46,10 @@ async fn approval_in_run_shows_the_whole_command() {
     ] {
         assert!(shown.contains(row), "{row:?} is not in {shown}");
     }
+    // Rejected, without a reason.
     terminal.press("n\r").unwrap();
+    terminal.until("why?").await;
+    terminal.press("\r").unwrap();
     terminal.running.ended().await;
     assert_harmless(&terminal.screen());
     assert!(!program.work().join("forged").exists());

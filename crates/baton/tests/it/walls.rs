@@ -14,6 +14,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("process", &["private", "tasks"]),
     ("markup", &[]),
     ("terminal", &["markup"]),
+    ("watch", &["protocol"]),
     // Crates that know nothing of a live session.
     ("core", &["protocol"]),
     ("store", &["private", "protocol", "tasks"]),
@@ -103,7 +104,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "cli",
         &[
             "args", "crush", "engines", "http", "markup", "model", "notify", "ops", "page", "peer", "people",
-            "postgres", "private", "protocol", "rpc", "runtime", "store", "tasks", "terminal",
+            "postgres", "private", "protocol", "rpc", "runtime", "store", "tasks", "terminal", "watch",
         ],
     ),
     ("testkit", &["protocol"]),

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::client::{
-    AcceptedPrompt, Client, Detail, EventStream, PendingList, PendingRequest, RequestFailure, Screen,
+    AcceptedPrompt, Client, Detail, EventStream, PendingList, PendingRequest, Reply, RequestFailure, Screen,
     ServerLocator, SessionView, StreamedEvent, exit_code, is_about_requests,
 };
 use crate::signals::{FirstSignal, Interrupts};
@@ -101,6 +101,7 @@ impl<'a> AttachedSession<'a> {
                 Err(RequestFailure::Unreachable(why)) => {
                     if std::mem::take(&mut self.connected) {
                         attempts = 0;
+                        self.screen.lose();
                         // A run that has ended is the usual end, and noted below.
                         if !self.is_of_run {
                             self.screen.note(&format!("connection lost ({why}); reconnecting"));
@@ -177,7 +178,7 @@ impl<'a> AttachedSession<'a> {
             self.reconnected().await?;
         }
         if self.is_up_to_date() {
-            self.ask_user().await?;
+            self.ask_user(None).await?;
         }
         loop {
             let next = tokio::select! {
@@ -217,9 +218,9 @@ impl<'a> AttachedSession<'a> {
     /// Handles an event.
     async fn receive(&mut self, streamed: &StreamedEvent) -> Next {
         let was_history = !self.is_up_to_date();
-        let about_requests = self.accept(streamed).is_some_and(|event| is_about_requests(&event.body));
-        if self.is_up_to_date() && (was_history || about_requests) {
-            self.ask_user().await?;
+        let event = self.accept(streamed).filter(|event| is_about_requests(&event.body));
+        if self.is_up_to_date() && (was_history || event.is_some()) {
+            self.ask_user(event.as_ref().map(|event| &event.body)).await?;
         }
         Ok(self.done())
     }
@@ -277,8 +278,8 @@ impl<'a> AttachedSession<'a> {
     }
 
     /// Asks the user about the next pending request. The list is fetched each time, because another client may have
-    /// answered.
-    async fn ask_user(&mut self) -> Result<(), RequestFailure> {
+    /// answered; then this event says who.
+    async fn ask_user(&mut self, event: Option<&Body>) -> Result<(), RequestFailure> {
         let pending = match self.client.get::<PendingList>(&self.path("/requests")).await {
             Ok(list) => list.requests,
             // Another server holds the session, and its clients answer.
@@ -289,12 +290,12 @@ impl<'a> AttachedSession<'a> {
         if self.asked.as_ref().is_some_and(still) {
             return Ok(());
         }
-        if self.asked.take().is_some() {
-            self.screen.note("answered elsewhere");
+        if let Some(closed) = self.asked.take().and_then(|asked| asked.closed_by(event)) {
+            self.screen.note(&closed);
         }
         let Some(next) = pending.into_iter().find(PendingRequest::is_for_user) else { return Ok(()) };
         let hint = if self.args.read_only { "(waiting for an answer)" } else { next.hint() };
-        self.screen.ask(&next.describe(), hint);
+        self.screen.ask(&next, hint);
         self.asked = Some(next);
         Ok(())
     }
@@ -344,11 +345,17 @@ impl<'a> AttachedSession<'a> {
         Ok(())
     }
 
-    async fn answer(&mut self, asked: PendingRequest, line: &str) -> Result<(), RequestFailure> {
-        let Some(answer) = asked.answer(line) else {
-            self.screen.note(&format!("not an answer; {}", asked.hint()));
-            self.asked = Some(asked);
-            return Ok(());
+    async fn answer(&mut self, mut asked: PendingRequest, line: &str) -> Result<(), RequestFailure> {
+        let answer = match asked.reply(line, self.keyboard.is_terminal()) {
+            Reply::Answer(answer) => answer,
+            next => {
+                match next {
+                    Reply::AskMore(hint) => self.screen.note(hint),
+                    _ => self.screen.note(&format!("not an answer; {}", asked.hint())),
+                }
+                self.asked = Some(asked);
+                return Ok(());
+            }
         };
         let path = self.path(&format!("/requests/{}", asked.request_id));
         match self.client.post::<serde_json::Value>(&path, &answer, None).await {
@@ -357,7 +364,7 @@ impl<'a> AttachedSession<'a> {
             // Asked again on the next connection, if it is still pending.
             Err(lost) => return Err(lost),
         }
-        self.ask_user().await
+        self.ask_user(None).await
     }
 
     /// Handles Ctrl-C: cancels the running turn; leaves if nothing runs or it was pressed before.

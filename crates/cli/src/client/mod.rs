@@ -1,7 +1,6 @@
 //! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`requests`] are its
-//! questions to the user, [`screen`] shows events, [`activity`] what happens between them.
+//! questions to the user, [`screen`] shows events, in the words of `baton_watch`.
 
-mod activity;
 mod http;
 mod locate;
 mod requests;
@@ -14,10 +13,11 @@ use serde::Deserialize;
 
 use crate::terminal;
 
-pub(crate) use self::activity::Activity;
+pub(crate) use baton_watch::Activity;
+
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
-pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};
+pub(crate) use self::requests::{PendingList, PendingRequest, Reply, is_about_requests};
 pub(crate) use self::screen::{Detail, Screen};
 
 /// A session in a server's list.

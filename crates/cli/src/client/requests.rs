@@ -1,7 +1,7 @@
 //! Pending requests: how they are shown at the terminal, and how a typed line answers them.
 
 use baton_protocol::event::{Body, PlanAction, ProposedPlan, UserQuestion};
-use baton_protocol::permission::PermissionRequest;
+use baton_protocol::permission::{PermissionOutcome, PermissionRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,6 +11,9 @@ use crate::terminal::Question;
 
 /// Name of the tool call that asks to trust the workspace.
 pub(super) const TRUST_TOOL: &str = "trust_workspace";
+
+/// What is said of a request that another client has answered.
+const ELSEWHERE: &str = "answered elsewhere";
 
 /// A pending request in the server's list.
 #[derive(Debug, Clone, Deserialize)]
@@ -23,7 +26,24 @@ pub(crate) struct PendingRequest {
     /// For a permission request: the grants that the answer can give, the default first.
     #[serde(default)]
     offers: Vec<GrantOffer>,
+    /// Whether it is rejected, and the user is asked why.
+    #[serde(skip)]
+    is_rejected: bool,
 }
+
+/// What a typed line says about a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// The answer for the server.
+    Answer(Value),
+    /// Nothing yet: this is asked next.
+    AskMore(&'static str),
+    /// It is not an answer.
+    NotAnAnswer,
+}
+
+/// What is asked after a rejection without a reason.
+const WHY: &str = "why? (the model goes on with your reason; Enter alone ends the turn):";
 
 #[derive(Debug, Clone, Deserialize)]
 struct GrantOffer {
@@ -56,6 +76,25 @@ pub(crate) fn is_about_requests(body: &Body) -> bool {
 }
 
 impl PendingRequest {
+    /// Returns what to tell a user who is asked about the request when it is no longer pending. This event may have closed
+    /// it. None if it was withdrawn: the outcome of its call says so.
+    pub(crate) fn closed_by(&self, event: Option<&Body>) -> Option<String> {
+        let (request, by, is_withdrawn) = match event {
+            Some(Body::PermissionCompleted(completed)) => {
+                let is_withdrawn = matches!(completed.result, PermissionOutcome::Cancelled { .. });
+                (&completed.request_id, &completed.by, is_withdrawn)
+            }
+            Some(Body::RequestClosed(closed)) => (&closed.request_id, &closed.by, closed.answer.is_none()),
+            _ => return Some(ELSEWHERE.to_owned()),
+        };
+        match by {
+            _ if request.0 != self.request_id => Some(ELSEWHERE.to_owned()),
+            _ if is_withdrawn => None,
+            Some(by) => Some(format!("{ELSEWHERE}, by {}", by.0)),
+            None => Some(ELSEWHERE.to_owned()),
+        }
+    }
+
     /// Whether a tool call needs permission.
     pub(crate) fn is_permission(&self) -> bool {
         self.kind == "permission"
@@ -71,10 +110,16 @@ impl PendingRequest {
         !matches!(self.kind.as_str(), "tool" | "command" | "login")
     }
 
-    /// Describes the request as a question.
-    pub(crate) fn describe(&self) -> Question {
+    /// Whether requests wait for the user, and for nobody else.
+    pub(crate) fn are_for_user(requests: &[Self]) -> bool {
+        let is_for_program = |request: &Self| matches!(request.kind.as_str(), "tool" | "command");
+        requests.iter().any(Self::is_for_user) && !requests.iter().any(is_for_program)
+    }
+
+    /// Describes the request as a question. What the model has just said is not repeated.
+    pub(crate) fn describe(&self, said: &str) -> Question {
         match self.kind.as_str() {
-            "permission" => match serde_json::from_value::<PermissionRequest>(self.detail.clone()) {
+            "permission" => match self.permission(said) {
                 Ok(wants) => show::with_offers(
                     show::permission(&wants),
                     self.offers.iter().map(|offer| &*offer.meaning),
@@ -118,6 +163,16 @@ impl PendingRequest {
         }
     }
 
+    fn permission(&self, said: &str) -> serde_json::Result<PermissionRequest> {
+        let mut wants = serde_json::from_value(self.detail.clone())?;
+        if let PermissionRequest::Shell { intention, .. } = &mut wants
+            && said.trim_end().ends_with(intention.trim())
+        {
+            intention.clear();
+        }
+        Ok(wants)
+    }
+
     fn tool(&self) -> &str {
         self.tool_name.as_deref().unwrap_or("unknown")
     }
@@ -131,8 +186,24 @@ impl PendingRequest {
         serde_json::from_value(self.detail.clone()).ok()
     }
 
+    /// Parses a typed line. `asks_more`: whether the user can be asked for a reason, because there is a terminal.
+    pub(crate) fn reply(&mut self, line: &str, asks_more: bool) -> Reply {
+        if self.is_rejected {
+            let feedback = Some(line.trim()).filter(|why| !why.is_empty());
+            return Reply::Answer(rejection(feedback));
+        }
+        match self.answer(line) {
+            None => Reply::NotAnAnswer,
+            Some(answer) if asks_more && answer == rejection(None) && !self.is_about_trust() => {
+                self.is_rejected = true;
+                Reply::AskMore(WHY)
+            }
+            Some(answer) => Reply::Answer(answer),
+        }
+    }
+
     /// Parses a typed line into an answer for the server; none if it is not an answer.
-    pub(crate) fn answer(&self, line: &str) -> Option<Value> {
+    fn answer(&self, line: &str) -> Option<Value> {
         let line = line.trim();
         if line.is_empty() {
             return None;
@@ -168,9 +239,7 @@ impl PendingRequest {
             "y" | "yes" => "approve",
             "a" | "always" => return self.grant(0),
             "w" | "wider" => return self.grant(1),
-            "n" | "no" => {
-                return Some(json!({ "kind": "permission", "decision": "reject", "feedback": feedback }));
-            }
+            "n" | "no" => return Some(rejection(feedback)),
             _ => return None,
         };
         Some(json!({ "kind": "permission", "decision": decision }))
@@ -181,6 +250,10 @@ impl PendingRequest {
         let grant = &self.offers.get(which)?.grant;
         Some(json!({ "kind": "permission", "decision": "approve-for-session", "grant": grant }))
     }
+}
+
+fn rejection(feedback: Option<&str>) -> Value {
+    json!({ "kind": "permission", "decision": "reject", "feedback": feedback })
 }
 
 /// A plan with its summary, its text and the actions to choose from.
@@ -240,13 +313,56 @@ mod tests {
     }
 
     #[test]
+    fn rejection_without_a_reason_asks_why() {
+        let mut asked = pending("permission", &json!({}));
+        assert_eq!(asked.clone().reply("n", false), Reply::Answer(rejection(None)), "nobody to ask");
+        assert_eq!(asked.reply("n", true), Reply::AskMore(WHY));
+        assert_eq!(asked.clone().reply("", true), Reply::Answer(rejection(None)));
+        assert_eq!(
+            asked.reply(" yes, but not now ", true),
+            Reply::Answer(rejection(Some("yes, but not now")))
+        );
+        let mut asked = pending("permission", &json!({}));
+        assert_eq!(asked.reply("n, not now", true), Reply::Answer(rejection(Some("not now"))));
+        assert_eq!(pending("permission", &json!({})).reply("perhaps", true), Reply::NotAnAnswer);
+        let trust = json!({ "requestId": "r", "kind": "permission", "toolName": TRUST_TOOL, "detail": {} });
+        let mut trust: PendingRequest = serde_json::from_value(trust).unwrap();
+        assert_eq!(trust.reply("n", true), Reply::Answer(rejection(None)), "nobody reads the reason");
+    }
+
+    #[test]
+    fn words_of_the_model_are_not_repeated_but_the_command_is() {
+        let wants = json!({"kind": "shell", "fullCommandText": "ls", "intention": "I list `ls`."});
+        let asked = pending("permission", &wants);
+        assert_eq!(asked.describe("Hello.\n\nI list `ls`.\n").lines(None), ["allow running `ls`?"]);
+        assert!(asked.describe("Hello.").lines(None).contains(&"  the model says:".to_owned()));
+    }
+
+    #[test]
+    fn author_of_an_answer_is_named() {
+        let closed = |result: &str, by: Option<&str>| {
+            let data = json!({ "requestId": "r", "result": { "kind": result }, "batonBy": by });
+            Body::PermissionCompleted(serde_json::from_value(data).unwrap())
+        };
+        let asked = pending("permission", &json!({}));
+        let said = |body: &Body| asked.closed_by(Some(body)).unwrap_or_default();
+        assert_eq!(
+            said(&closed("approved", Some("terminal (ada)"))),
+            "answered elsewhere, by terminal (ada)"
+        );
+        assert_eq!(said(&closed("approved", None)), "answered elsewhere");
+        assert_eq!(said(&closed("cancelled", None)), "", "its call says so");
+        assert_eq!(asked.closed_by(None).as_deref(), Some("answered elsewhere"));
+    }
+
+    #[test]
     fn grants_are_described_and_sent_as_offered() {
         let offer = |identifier: &str, meaning: &str| json!({"grant": {"kind": "commands", "commandIdentifiers": [identifier]}, "meaning": meaning});
         let wants = json!({"kind": "shell", "fullCommandText": "make a", "intention": ""});
         let offers = [offer("make a", "exactly this line"), offer("make:*", "any `make` command")];
         let all = json!({"requestId": "r", "kind": "permission", "detail": wants, "offers": offers});
         let asked: PendingRequest = serde_json::from_value(all).unwrap();
-        let shown = asked.describe().lines(None).join("\n");
+        let shown = asked.describe("").lines(None).join("\n");
         assert!(shown.contains("exactly this line") && shown.contains("any `make` command"), "{shown}");
         for (word, offer) in [("always", &offers[0]), ("w", &offers[1])] {
             let answer = asked.answer(word).unwrap();
@@ -265,7 +381,7 @@ mod tests {
             "recommendedAction": "exit_only",
         });
         let asked = pending("plan", &detail);
-        let shown = asked.describe().lines(None);
+        let shown = asked.describe("").lines(None);
         assert_eq!(shown[..4], ["is this plan good?", "  summary:", "  │ greet", "  plan:"]);
         let actions = ["  1. carry it out on autopilot", "  2. stop after planning (recommended)"];
         assert_eq!(shown[5..], actions, "{shown:?}");
@@ -283,7 +399,7 @@ mod tests {
     fn model_switch_is_accepted_or_declined() {
         let detail = json!({ "model": "spare", "reason": "main is rate limited for 3 s" });
         let asked = pending("switch", &detail);
-        let shown = asked.describe().lines(None);
+        let shown = asked.describe("").lines(None);
         assert_eq!((shown[2].as_str(), shown[4].as_str()), ("  │ main is rate limited for 3 s", "  │ spare"));
         for (line, response) in [("y", "yes"), ("always", "yes-always"), ("NO", "no")] {
             assert_eq!(asked.answer(line), Some(json!({"kind": "switch", "response": response})));
@@ -295,7 +411,7 @@ mod tests {
     fn question_is_answered_with_a_number_or_text() {
         let detail = json!({ "kind": "user_input", "question": "colour?", "choices": ["red", "blue"] });
         let asked = pending("question", &detail);
-        assert_eq!(asked.describe().lines(None)[2..], ["  │ colour?", "  1. red", "  2. blue"]);
+        assert_eq!(asked.describe("").lines(None)[2..], ["  │ colour?", "  1. red", "  2. blue"]);
         assert_eq!(asked.answer("2").unwrap(), json!({"kind": "question", "answer": "blue", "chosen": true}));
         assert_eq!(asked.answer("red").unwrap()["chosen"], true);
         assert_eq!(asked.answer("3").unwrap(), json!({"kind": "question", "answer": "3", "chosen": false}));

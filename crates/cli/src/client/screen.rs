@@ -1,19 +1,13 @@
 //! Prints the events of a session: answers to standard output, everything else to standard error.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use baton_protocol::ToolCallId;
-use baton_protocol::event::{AssistantUsage, Body, Event, ModelCallFailure, Outcome, ToolComplete};
+use baton_protocol::event::{AssistantUsage, Body, Event, MessageDelta, ModelCallFailure, Outcome};
+use baton_watch::{Activity, OutputLine, ToolOutputs};
 
-use super::activity::Activity;
-use super::requests::TRUST_TOOL;
-use crate::terminal::Question;
+use super::requests::{PendingRequest, TRUST_TOOL};
 use crate::{show, terminal};
-
-/// Limit of lines for the output of a running tool, and for a result that was not streamed.
-const OUTPUT_LINES: usize = 10;
-const RESULT_LINES: usize = 4;
 
 /// How long nothing is printed before the status line says why.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -34,27 +28,24 @@ pub(crate) struct Screen {
     detail: Detail,
     /// The printed part of the answer that is being streamed.
     streamed: String,
+    /// Id of that answer, if nothing of it was missed.
+    streaming: Option<String>,
+    /// Whether something of that answer was missed, and the user knows.
+    is_late: bool,
+    /// The last complete answer, if it is on the terminal.
+    said: String,
     answer: terminal::AnswerPrinter,
     /// Why the last answer is incomplete, until it is shown.
     incomplete: Option<&'static str>,
     /// Whether a hint waits for the user's line.
     hint_is_open: bool,
     /// Output of running tools.
-    outputs: BTreeMap<ToolCallId, Output>,
+    outputs: ToolOutputs,
     /// The call that asks to trust the workspace.
     trust: Option<ToolCallId>,
     status: terminal::StatusLine,
     /// When something was printed last.
     printed: Instant,
-}
-
-/// Output of a tool.
-#[derive(Default)]
-struct Output {
-    /// The line that has not ended.
-    line: String,
-    /// Number of lines so far.
-    lines: usize,
 }
 
 impl Screen {
@@ -63,10 +54,13 @@ impl Screen {
         Self {
             detail,
             streamed,
+            streaming: None,
+            is_late: false,
+            said: String::new(),
             answer,
             incomplete: None,
             hint_is_open: false,
-            outputs: BTreeMap::new(),
+            outputs: ToolOutputs::default(),
             trust: None,
             status: terminal::StatusLine::new(),
             printed: Instant::now(),
@@ -82,24 +76,34 @@ impl Screen {
         if self.is_json() {
             return;
         }
+        self.outputs.track(&event.body);
         match &event.body {
             // The question says what is to be trusted, and the answer whether it is.
             Body::ToolStart(start) if start.tool_name == TRUST_TOOL => {
                 self.trust = Some(start.tool_call_id.clone());
             }
             Body::ToolComplete(complete) if self.trust.as_ref() == Some(&complete.tool_call_id) => {}
-            Body::ToolStart(start) => self.note(&format!("▸ {}", show::call(start))),
-            Body::ToolComplete(complete) => self.finish_output(complete, event.agent_id.is_some()),
-            _ if event.agent_id.is_some() => {}
-            Body::MessageStart(_) => self.begin_answer(),
-            Body::MessageDelta(delta) => {
-                self.print_answer(&delta.delta_content);
-                self.streamed.push_str(&delta.delta_content);
+            Body::ToolStart(start) => {
+                self.outputs.start(start);
+                self.note(&format!("▸ {}", show::call(start)));
             }
+            Body::ToolComplete(complete) => {
+                let lines = self.outputs.finish(complete, event.agent_id.is_some());
+                self.show_output(lines);
+            }
+            _ if event.agent_id.is_some() => {}
+            Body::MessageStart(start) => {
+                self.begin_answer();
+                self.streaming = Some(start.message_id.clone());
+            }
+            Body::MessageDelta(delta) => self.continue_answer(delta),
             // The text before a call is complete, and its arguments can take long.
             Body::ToolCallDelta(_) if self.answer.line_is_open() => self.end_line(),
             Body::AssistantMessage(message) => self.finish_answer(&message.content),
-            Body::ToolPartialResult(part) => self.show_output(&part.tool_call_id, &part.partial_output),
+            Body::ToolPartialResult(part) => {
+                let lines = self.outputs.push(&part.tool_call_id, &part.partial_output);
+                self.show_output(lines);
+            }
             Body::ToolProgress(progress) => self.note(&format!("  {}", progress.progress_message)),
             Body::ModelCallFailure(failure) => self.show_failure(failure),
             // Arrives before the end of the answer, and is shown after it.
@@ -117,7 +121,22 @@ impl Screen {
         }
     }
 
-    /// Prints what of a complete answer was not streamed; all of it if some of the stream was missed.
+    /// Prints the next part of an answer, if nothing before it was missed: the rest is printed when all of it is known.
+    fn continue_answer(&mut self, delta: &MessageDelta) {
+        if self.streaming.as_ref() == Some(&delta.message_id) {
+            self.print_answer(&delta.delta_content);
+            self.streamed.push_str(&delta.delta_content);
+        } else if !std::mem::replace(&mut self.is_late, true) {
+            self.note("in the middle of an answer; the rest is shown when it is complete");
+        }
+    }
+
+    /// The connection is lost: parts of a streamed answer may be missed.
+    pub(crate) fn lose(&mut self) {
+        self.streaming = None;
+    }
+
+    /// Prints what of a complete answer was not streamed.
     fn finish_answer(&mut self, content: &str) {
         match content.strip_prefix(self.streamed.as_str()) {
             Some(rest) => self.print_answer(rest),
@@ -127,6 +146,9 @@ impl Screen {
             }
         }
         self.begin_answer();
+        if terminal::output_is_on_a_terminal() {
+            content.clone_into(&mut self.said);
+        }
         self.show_incomplete();
     }
 
@@ -134,6 +156,8 @@ impl Screen {
     fn begin_answer(&mut self) {
         self.end_line();
         self.streamed.clear();
+        self.streaming = None;
+        self.is_late = false;
     }
 
     fn show_incomplete(&mut self) {
@@ -153,46 +177,12 @@ impl Screen {
         }
     }
 
-    fn show_output(&mut self, call: &ToolCallId, text: &str) {
-        let output = self.outputs.entry(call.clone()).or_default();
-        output.line.push_str(text);
-        let mut complete = Vec::new();
-        while let Some(end) = output.line.find('\n') {
-            let line: String = output.line.drain(..=end).collect();
-            output.lines += 1;
-            if output.lines <= OUTPUT_LINES {
-                complete.push(line);
+    fn show_output(&mut self, lines: Vec<OutputLine>) {
+        for line in lines {
+            match line {
+                OutputLine::Output(text) => self.output_line(&text),
+                OutputLine::Note(text) => self.note(&text),
             }
-        }
-        complete.iter().for_each(|line| self.output_line(line));
-    }
-
-    /// Shows the rest of a tool's output, or its result if it had none.
-    fn finish_output(&mut self, complete: &ToolComplete, of_agent: bool) {
-        let output = self.outputs.remove(&complete.tool_call_id);
-        if !complete.success {
-            let why = complete.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
-            self.note(&format!("✗ {}", why.lines().next().unwrap_or_default()));
-            return;
-        }
-        let (rest, shown, total) = match (&output, &complete.result) {
-            _ if of_agent => return,
-            (Some(output), _) => {
-                let has_rest = !output.line.is_empty();
-                let rest: Vec<&str> =
-                    output.line.lines().take(usize::from(output.lines < OUTPUT_LINES)).collect();
-                let total = output.lines + usize::from(has_rest);
-                (rest, OUTPUT_LINES, total)
-            }
-            (None, Some(result)) => {
-                let text = result.detailed_content.as_deref().unwrap_or(&result.content).trim_end();
-                (text.lines().take(RESULT_LINES).collect(), RESULT_LINES, text.lines().count())
-            }
-            (None, None) => return,
-        };
-        rest.into_iter().for_each(|line| self.output_line(line));
-        if total > shown {
-            self.output_line(&format!("… ({} more lines)", total - shown));
         }
     }
 
@@ -234,26 +224,45 @@ impl Screen {
         }
     }
 
-    /// Prints a question.
-    pub(crate) fn ask(&mut self, question: &Question, hint: &str) {
+    /// Prints a note whatever else is printed.
+    pub(crate) fn always(&mut self, text: &str) {
+        self.end_line();
+        terminal::note(text);
+    }
+
+    /// Prints a request, and what can be done about it.
+    pub(crate) fn ask(&mut self, request: &PendingRequest, hint: &str) {
         if !self.is_json() {
             self.end_line();
-            terminal::print_question(question, hint);
+            terminal::print_question(&request.describe(&self.said), hint);
         }
     }
 
-    /// Prints a question whatever else is printed: the command waits for its answer, which is typed behind the hint.
-    pub(crate) fn question(&mut self, question: &Question, hint: &str) {
+    /// Prints a request whatever else is printed: the command waits for its answer, which is typed behind the hint.
+    pub(crate) fn question(&mut self, request: &PendingRequest) {
         self.end_line();
-        terminal::print_open_question(question, hint);
+        terminal::print_open_question(&request.describe(&self.said), request.hint());
         self.hint_is_open = true;
+    }
+
+    /// Prints what is asked next about a request. The answer is typed behind it.
+    pub(crate) fn ask_more(&mut self, hint: &str) {
+        self.end_line();
+        terminal::print_open_line(hint);
+        self.hint_is_open = true;
+    }
+
+    /// The user has pressed a key that ends the command: what the terminal shows for it gets no text behind it.
+    pub(crate) fn key_was_pressed(&mut self) {
+        if !self.hint_is_open && !self.answer.line_is_open() {
+            self.status.clear();
+        }
+        self.end_line();
     }
 
     /// Prints that a typed line is not an answer.
     pub(crate) fn ask_again(&mut self, hint: &str) {
-        self.end_line();
-        terminal::print_open_line(&format!("not an answer; {hint}"));
-        self.hint_is_open = true;
+        self.ask_more(&format!("not an answer; {hint}"));
     }
 
     /// The user has ended the line of the hint.

@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use baton_args::RunArgs;
 use baton_protocol::Event;
-use baton_protocol::event::{Body, Outcome, TurnSettled};
+use baton_protocol::event::{Body, Outcome};
 use serde_json::json;
 
-use super::place::{Arrived, Leaving, SessionHost};
-use crate::client::{Activity, Detail, PendingRequest, Screen, exit_code, id_for_people, is_about_requests};
+use super::place::{Answered, Arrived, Leaving, SessionHost};
+use super::progress::Progress;
+use crate::client::{Activity, Detail, PendingRequest, Reply, Screen, id_for_people, is_about_requests};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
 
-/// Exit codes of answers that are not what they should be. Documented in the help of `baton run`.
-const TRUNCATED: u8 = 3;
-const FILTERED: u8 = 4;
-const REJECTED: u8 = 5;
 /// Exit code of a cancelled prompt, as shells use it for Ctrl-C.
 const CANCELLED: u8 = 130;
+
+/// What is said to a line that cannot be sent.
+const NOT_CONNECTED: &str = "not connected; answer again after the reconnect";
 
 /// A prompt and its session.
 pub(super) struct Conversation<'a> {
@@ -33,24 +33,8 @@ pub(super) struct Conversation<'a> {
     asked: Option<PendingRequest>,
     progress: Progress,
     activity: Activity,
-}
-
-/// What has happened to the prompt.
-#[derive(Default)]
-struct Progress {
-    /// Its id.
-    prompt: String,
-    is_cancelled: bool,
-    /// Whether a tool call was rejected here.
-    is_rejected: bool,
-    /// Whether the model answered or acted.
-    has_answer: bool,
-    /// Why the model's last answer ended.
-    finish: Option<String>,
-    /// The last error event: the reason, should the session end without an outcome.
-    last_error: Option<String>,
-    /// Whether the provider's content filter blocked the request.
-    is_blocked: bool,
+    /// Whether the user knows which model answers.
+    has_model: bool,
 }
 
 impl<'a> Conversation<'a> {
@@ -62,6 +46,7 @@ impl<'a> Conversation<'a> {
         };
         Ok(Self {
             args,
+            has_model: place.describe().has_model,
             place,
             screen: Screen::new(detail),
             interrupts: Interrupts::listen(FirstSignal::IsForwarded)?,
@@ -72,23 +57,27 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    /// Sends the prompt, and follows it to its outcome.
-    pub(super) async fn run(mut self, text: String) -> anyhow::Result<ExitCode> {
-        let id = id_for_people(self.place.id());
-        self.screen.note(&format!("session {id} · {}", self.place.describe()));
-        let settled = self.converse(&text).await;
+    /// Sends the prompt, and follows it to its outcome. Without a prompt, the session's pending work is followed.
+    pub(super) async fn run(mut self, text: Option<String>) -> anyhow::Result<ExitCode> {
+        self.introduce();
+        let conversed = self.converse(text.as_deref()).await;
         self.screen.end_line();
-        let is_failed_start = match &settled {
-            Ok(Some(settled)) => settled.outcome == Outcome::Failed && !self.progress.has_answer,
-            Ok(None) => false,
+        let is_failed_start = match &conversed {
+            Ok(true) => {
+                let failed = self.progress.outcome.as_ref();
+                failed.is_some_and(|settled| settled.outcome == Outcome::Failed) && !self.progress.has_answer
+            }
+            Ok(false) => false,
             // The prompt was not accepted.
-            Err(_) => self.progress.prompt.is_empty(),
+            Err(_) => self.progress.prompt.is_none(),
         };
         let leaving = if is_failed_start { Leaving::FailedStart } else { Leaving::Kept };
         let left = self.place.leave(leaving).await;
-        let settled = settled?;
+        let is_over = conversed?;
         left?;
-        let Some(settled) = settled else { return Ok(ExitCode::from(CANCELLED)) };
+        let Some(settled) = self.progress.outcome.take().filter(|_| is_over) else {
+            return Ok(ExitCode::from(CANCELLED));
+        };
         // Whoever pressed Ctrl-C knows why the prompt ended.
         if settled.outcome != Outcome::Completed && !self.progress.is_cancelled {
             terminal::error(&settled.reason);
@@ -96,10 +85,31 @@ impl<'a> Conversation<'a> {
         Ok(ExitCode::from(self.progress.exit_code(settled.outcome)))
     }
 
-    /// Returns the outcome; none if the user does not wait for it.
-    async fn converse(&mut self, text: &str) -> anyhow::Result<Option<TurnSettled>> {
-        self.progress.prompt = self.place.prompt(text).await?;
-        let mut outcome = None;
+    /// Says which session it is, and what answers.
+    fn introduce(&mut self) {
+        let (id, answers) = (id_for_people(self.place.id()), self.place.describe());
+        let is_brief = self.args.quiet || self.args.json;
+        match is_brief {
+            false => self.screen.note(&format!("session {id} · {}", answers.text())),
+            // Else a script whose key is lost would take its text for an answer.
+            true if answers.is_demo && !self.args.model.demo => self.screen.always(answers.text()),
+            true => {}
+        }
+    }
+
+    /// Returns whether the prompt has its outcome; not if the user does not wait for it.
+    async fn converse(&mut self, text: Option<&str>) -> anyhow::Result<bool> {
+        match text {
+            Some(text) => self.progress.prompt = Some(self.place.prompt(text).await?),
+            None => self.place.resume().await?,
+        }
+        if self.place.may_have_requests() {
+            let pending = self.place.requests().await?.unwrap_or_default();
+            if text.is_some() && pending.iter().any(PendingRequest::is_for_user) {
+                self.screen.note("an earlier prompt waits for an answer; yours comes after it");
+            }
+            self.ask_user(None).await?;
+        }
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
@@ -109,65 +119,73 @@ impl<'a> Conversation<'a> {
                     })?;
                     let is_idle =
                         matches!(&arrived, Arrived::Event(event, _) if matches!(event.body, Body::SessionIdle(_)));
-                    if let Some(settled) = self.receive(arrived).await? {
-                        outcome = Some(settled);
-                    }
+                    self.receive(arrived).await?;
                     // Prompts that others sent to a session in this process end with it, so they are waited for.
-                    if outcome.is_some() && (is_idle || !self.place.ends_with_command()) {
-                        return Ok(outcome);
+                    let is_over = self.progress.is_over() && !self.place.ends_with_command();
+                    if is_over || (is_idle && self.progress.outcome.is_some()) {
+                        return Ok(true);
                     }
                 }
                 typed = typed(&mut self.keyboard) => self.typed(typed).await?,
-                _ = seconds.tick() => self.screen.show_activity(&self.activity, Instant::now()),
+                _ = seconds.tick() => {
+                    let now = Instant::now();
+                    self.activity.ask(self.asked.is_some(), now);
+                    self.screen.show_activity(&self.activity, now);
+                }
                 () = self.interrupts.next() => {
+                    self.screen.key_was_pressed();
                     if self.progress.is_cancelled {
-                        return Ok(None);
+                        return Ok(false);
                     }
+                    self.screen.note("cancelling; press Ctrl-C again to quit at once");
                     self.cancel().await?;
                 }
             }
         }
     }
 
+    /// Cancels the turn; after the reconnect, if the server is away.
     async fn cancel(&mut self) -> anyhow::Result<()> {
         self.progress.is_cancelled = true;
-        self.screen.note("cancelling; press Ctrl-C again to quit at once");
-        self.place.cancel().await
+        if !self.place.cancel().await? {
+            self.screen.note("the server is away; it is told after the reconnect");
+        }
+        Ok(())
     }
 
-    /// Handles what the session sent. Returns the outcome of the prompt.
-    async fn receive(&mut self, arrived: Arrived) -> anyhow::Result<Option<TurnSettled>> {
+    /// Handles what the session sent.
+    async fn receive(&mut self, arrived: Arrived) -> anyhow::Result<()> {
         match arrived {
             Arrived::Event(event, json) => self.receive_event(&event, &json).await,
             Arrived::Lost(why) => {
                 self.screen.warn(&format!("connection to the server lost ({why}); reconnecting"));
-                Ok(None)
+                self.screen.lose();
+                self.activity.lose(Instant::now());
+                Ok(())
             }
             Arrived::Reconnected => {
                 self.screen.warn("connected again");
+                self.activity.reconnect();
+                if self.progress.is_cancelled {
+                    self.cancel().await?;
+                }
                 // An open question is asked again, if it is still pending.
                 self.asked = None;
-                self.ask_user().await.map(|()| None)
+                self.ask_user(None).await
             }
         }
     }
 
-    /// Handles an event. Returns the outcome of the prompt.
-    async fn receive_event(&mut self, event: &Event, json: &str) -> anyhow::Result<Option<TurnSettled>> {
+    /// Handles an event.
+    async fn receive_event(&mut self, event: &Event, json: &str) -> anyhow::Result<()> {
         if self.args.json {
             terminal::json_line(json);
         }
         self.progress.track(event);
         self.activity.track(event, Instant::now());
         match &event.body {
-            Body::TurnSettled(settled)
-                if settled.prompt_ids.iter().any(|id| id.to_string() == self.progress.prompt) =>
-            {
-                return Ok(Some(settled.clone()));
-            }
             Body::UserMessage(message) => {
-                let own = message.message_id.is_some_and(|id| id.to_string() == self.progress.prompt);
-                if own {
+                if message.message_id.is_some_and(|id| self.progress.is_own(id)) {
                     self.activity.begin_turn(Instant::now());
                 } else {
                     self.screen.note(&format!("> {}", message.content));
@@ -175,33 +193,55 @@ impl<'a> Conversation<'a> {
             }
             _ => self.screen.show(event),
         }
-        if is_about_requests(&event.body) {
-            self.ask_user().await?;
+        if let Body::AssistantMessage(message) = &event.body
+            && event.agent_id.is_none()
+        {
+            self.name_model(message.model.as_deref());
         }
-        Ok(None)
+        if is_about_requests(&event.body) {
+            self.ask_user(Some(&event.body)).await?;
+        }
+        Ok(())
     }
 
-    /// Puts the next pending request to the user. Another client may answer it first.
-    async fn ask_user(&mut self) -> anyhow::Result<()> {
+    /// Names the model that answered, once, if it was not known before.
+    fn name_model(&mut self, model: Option<&str>) {
+        if let Some(model) = model.filter(|_| !self.has_model) {
+            self.has_model = true;
+            self.screen.note(&format!("answered by {model}"));
+        }
+    }
+
+    /// Puts the next pending request to the user. Another client may answer it first; then this event says who.
+    async fn ask_user(&mut self, event: Option<&Body>) -> anyhow::Result<()> {
         loop {
-            let pending = self.place.requests().await?;
+            // If the server is away, they are asked after the reconnect.
+            let Some(pending) = self.place.requests().await? else { return Ok(()) };
             let still =
                 |asked: &PendingRequest| pending.iter().any(|other| other.request_id == asked.request_id);
             if self.asked.as_ref().is_some_and(still) {
                 return Ok(());
             }
-            if self.asked.take().is_some() && !self.progress.is_cancelled {
-                self.screen.note("answered elsewhere");
+            if let Some(closed) = self.asked.take().and_then(|asked| asked.closed_by(event))
+                && !self.progress.is_cancelled
+            {
+                self.screen.note(&closed);
             }
             let Some(next) = pending.into_iter().find(PendingRequest::is_for_user) else { return Ok(()) };
-            if self.args.yes && next.is_permission() && self.approve_unattended(&next).await? {
-                continue;
+            if self.args.yes && next.is_permission() {
+                let answer = json!({ "kind": "permission", "decision": "approve-unattended" });
+                match self.place.answer(&next.request_id, &answer).await? {
+                    Answered::Accepted => continue,
+                    Answered::Lost => return Ok(()),
+                    // A person has to decide.
+                    Answered::Refused(_) => {}
+                }
             }
             if self.keyboard.is_none() {
                 self.keyboard = Keyboard::of_terminal();
             }
             if self.keyboard.is_some() {
-                self.screen.question(&next.describe(), next.hint());
+                self.screen.question(&next);
                 self.asked = Some(next);
                 return Ok(());
             }
@@ -221,40 +261,45 @@ impl<'a> Conversation<'a> {
             }
             let nobody = json!({ "kind": "permission", "decision": "user-not-available" });
             // Answered by another client meanwhile: its answer counts.
-            let _ = self.place.answer(&next.request_id, &nobody).await?;
+            if matches!(self.place.answer(&next.request_id, &nobody).await?, Answered::Lost) {
+                return Ok(());
+            }
         }
-    }
-
-    /// Approves a request without asking. Returns whether the user need not be asked.
-    async fn approve_unattended(&mut self, request: &PendingRequest) -> anyhow::Result<bool> {
-        let answer = json!({ "kind": "permission", "decision": "approve-unattended" });
-        Ok(self.place.answer(&request.request_id, &answer).await?.is_ok())
     }
 
     /// Handles a typed line: the answer to the open request.
     async fn typed(&mut self, typed: Typed) -> anyhow::Result<()> {
         let Typed::Line(line) = typed else {
             // The terminal is gone: no user can answer.
+            self.screen.key_was_pressed();
+            self.screen.note("cancelling: the input has ended");
             return self.cancel().await;
         };
         self.screen.line_was_typed();
         if !self.place.is_connected() {
-            self.screen.warn("not connected; answer again after the reconnect");
+            self.screen.warn(NOT_CONNECTED);
             return Ok(());
         }
-        let Some(asked) = self.asked.take() else { return Ok(()) };
-        let Some(answer) = asked.answer(&line) else {
-            self.screen.ask_again(asked.hint());
-            self.asked = Some(asked);
-            return Ok(());
+        let Some(mut asked) = self.asked.take() else { return Ok(()) };
+        let answer = match asked.reply(&line, true) {
+            Reply::Answer(answer) => answer,
+            next => {
+                match next {
+                    Reply::AskMore(hint) => self.screen.ask_more(hint),
+                    _ => self.screen.ask_again(asked.hint()),
+                }
+                self.asked = Some(asked);
+                return Ok(());
+            }
         };
         match self.place.answer(&asked.request_id, &answer).await? {
-            Ok(()) => {
+            Answered::Accepted => {
                 self.progress.is_rejected |= answer["decision"] == "reject" && !asked.is_about_trust();
             }
-            Err(why) => self.screen.warn(&format!("! {why}")),
+            Answered::Refused(why) => self.screen.warn(&format!("! {why}")),
+            Answered::Lost => self.screen.warn(NOT_CONNECTED),
         }
-        self.ask_user().await
+        self.ask_user(None).await
     }
 }
 
@@ -263,32 +308,5 @@ async fn typed(keyboard: &mut Option<Keyboard>) -> Typed {
     match keyboard {
         Some(keyboard) => keyboard.next().await,
         None => std::future::pending().await,
-    }
-}
-
-impl Progress {
-    /// Keeps track of the main conversation.
-    fn track(&mut self, event: &Event) {
-        match &event.body {
-            _ if event.agent_id.is_some() => {}
-            Body::AssistantMessage(_) | Body::ToolStart(_) => self.has_answer = true,
-            Body::AssistantUsage(usage) => self.finish.clone_from(&usage.finish_reason),
-            Body::SessionError(error) => {
-                self.is_blocked =
-                    error.error_code.as_deref().is_some_and(|code| code.contains("content_filter"));
-                self.last_error = Some(error.message.clone());
-            }
-            _ => {}
-        }
-    }
-
-    fn exit_code(&self, outcome: Outcome) -> u8 {
-        match (outcome, self.finish.as_deref()) {
-            (Outcome::Failed, _) if self.is_blocked => FILTERED,
-            (Outcome::Completed, Some("length")) => TRUNCATED,
-            (Outcome::Completed, Some("content_filter")) => FILTERED,
-            (Outcome::Completed, _) if self.is_rejected => REJECTED,
-            (outcome, _) => exit_code(outcome),
-        }
     }
 }

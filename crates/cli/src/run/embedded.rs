@@ -16,9 +16,15 @@ use baton_runtime::{Join, LocalSession, Options, Runtime};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
-use super::place::{Arrived, Leaving, SessionHost, current_directory, describe, model_of};
+use super::connection::Home;
+use super::description::Description;
+use super::place::{
+    Arrived, Leaving, SessionHost, Work, check_demo, current_directory, model_of, nothing_pending,
+};
 use super::remote::Remote;
-use crate::client::{Address, Client, ServerLocator, SessionView, user_of_terminal};
+use crate::client::{
+    Address, Client, PendingList, PendingRequest, ServerLocator, SessionView, user_of_terminal,
+};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{PublishedFile, RunningServer, socket_of_run};
 use crate::{cluster, sessions, setup, terminal};
@@ -28,9 +34,11 @@ pub(super) struct Embedded {
     runtime: Arc<Runtime>,
     store: setup::SessionStore,
     session: LocalSession,
-    pub(super) description: String,
+    pub(super) description: Description,
     /// Whether this command created the session.
     is_new: bool,
+    /// Whether requests of an earlier process wait for the user.
+    has_requests: bool,
     home: PathBuf,
     door: Option<JoinHandle<anyhow::Result<Door>>>,
     remote: Option<Remote>,
@@ -44,6 +52,7 @@ impl Embedded {
         args: &RunArgs,
         locator: ServerLocator<'_>,
         note: Option<String>,
+        work: Work,
     ) -> anyhow::Result<SessionHost> {
         let engines = baton_runtime::engine_names(&options);
         let store = setup::store(config, options.crash.clone())?;
@@ -52,10 +61,17 @@ impl Embedded {
             let client = locator.connect_for(id.as_str())?;
             let session: SessionView = client.get(&format!("/api/sessions/{id}")).await?;
             store.close().await?;
+            check_demo(args, &session.id, session.model.as_deref())?;
             let endpoint = config::describe(&config.endpoint.value);
-            let description = describe(session.model.as_deref(), &engines, &endpoint);
-            let description = format!("{description} · in another `baton run`");
-            return Ok(SessionHost::Server(Box::new(Remote::new(client, &session, description, false))));
+            let description = Description::new(session.model.as_deref(), &engines, &endpoint)
+                .in_place("in another `baton run`");
+            return Ok(SessionHost::Server(Box::new(Remote::new(
+                client,
+                Home::of(&locator),
+                &session,
+                description,
+                false,
+            ))));
         }
         if let Some(note) = note.filter(|_| !args.quiet && !args.json) {
             terminal::note(&note);
@@ -63,27 +79,30 @@ impl Embedded {
         let runtime = setup::server(options, &store);
         cluster::enter(&runtime, config, &Environment::of_process(), &PeerArgs::default()).await?;
         let is_new = id.is_none();
-        let session = match runtime.join(join_of(id, config, args)?).await {
-            Ok(session) => session.with_author(Author::terminal(&user_of_terminal())),
+        let (session, door) = match join(&runtime, config, args, id, work).await {
+            Ok(joined) => joined,
             Err(error) => {
                 setup::stop(&runtime, &store).await;
-                return Err(error.into());
+                return Err(error);
             }
         };
         let model = session.model().await?;
-        let description = describe(model.as_deref(), &engines, &config::describe(&config.endpoint.value));
-        let home = config.home.value.clone();
-        let (door, remote) = (None, None);
+        let endpoint = config::describe(&config.endpoint.value);
         Ok(SessionHost::Here(Box::new(Self {
             runtime,
             store,
             session,
-            description,
+            description: Description::new(model.as_deref(), &engines, &endpoint),
             is_new,
-            home,
-            door,
-            remote,
+            has_requests: door.is_some(),
+            home: config.home.value.clone(),
+            door: door.map(|door| baton_tasks::spawn(async { Ok(door) })),
+            remote: None,
         })))
+    }
+
+    pub(super) fn has_requests(&self) -> bool {
+        self.has_requests
     }
 
     pub(super) fn id(&self) -> &str {
@@ -93,9 +112,9 @@ impl Embedded {
     pub(super) async fn prompt(&mut self, text: &str) -> anyhow::Result<String> {
         let prompt = self.session.prompt(Prompt { text: text.to_owned(), ..Prompt::default() }).await?;
         // After the prompt: the model is working on it meanwhile.
-        let (runtime, home) = (self.runtime.clone(), self.home.clone());
-        let session = self.session.id().clone();
-        self.door = Some(baton_tasks::spawn_blocking(move || Door::open(&runtime, &home, &session)));
+        if self.door.is_none() {
+            self.door = Some(Door::opening(&self.runtime, &self.home, self.session.id()));
+        }
         Ok(prompt.to_string())
     }
 
@@ -114,11 +133,13 @@ impl Embedded {
         if self.remote.is_none() {
             let opening = self.door.take().context("the prompt has not been sent")?;
             let door = opening.await.context("cannot open a socket file")??;
-            let socket = door.socket.clone();
+            let client = door.client();
             self.door = Some(baton_tasks::spawn(async { Ok(door) }));
-            let client = Client::new(Address::Socket(socket), None, None)?;
+            let client = client?;
             let session: SessionView = client.get(&format!("/api/sessions/{}", self.id())).await?;
-            self.remote = Some(Remote::new(client, &session, String::new(), false));
+            let home = Home { path: self.home.clone(), token: None };
+            let description = self.description.clone();
+            self.remote = Some(Remote::new(client, home, &session, description, false));
         }
         self.remote.as_ref().context("the session is not served")
     }
@@ -148,6 +169,16 @@ struct Door {
 }
 
 impl Door {
+    /// Opens the socket file on another thread.
+    fn opening(runtime: &Arc<Runtime>, home: &Path, session: &SessionId) -> JoinHandle<anyhow::Result<Self>> {
+        let (runtime, home, session) = (Arc::clone(runtime), home.to_owned(), session.clone());
+        baton_tasks::spawn_blocking(move || Self::open(&runtime, &home, &session))
+    }
+
+    fn client(&self) -> anyhow::Result<Client> {
+        Client::new(Address::Socket(self.socket.clone()), None, None)
+    }
+
     /// Opens the socket file, and makes it known to clients of the same home.
     fn open(runtime: &Arc<Runtime>, home: &Path, session: &SessionId) -> anyhow::Result<Self> {
         let in_home = socket_of_run(home);
@@ -198,7 +229,15 @@ async fn find(store: &setup::SessionStore, args: &RunArgs) -> anyhow::Result<Opt
     }
 }
 
-fn join_of(id: Option<SessionId>, config: &Config, args: &RunArgs) -> anyhow::Result<Join> {
+/// Creates or resumes the session. With it comes its socket file if requests of an earlier process wait for the user: they
+/// are asked again. All other work of an earlier process is interrupted.
+async fn join(
+    runtime: &Arc<Runtime>,
+    config: &Config,
+    args: &RunArgs,
+    id: Option<SessionId>,
+    work: Work,
+) -> anyhow::Result<(LocalSession, Option<Door>)> {
     let params = SessionParams {
         model: model_of(config, args),
         working_directory: Some(current_directory()?),
@@ -206,18 +245,62 @@ fn join_of(id: Option<SessionId>, config: &Config, args: &RunArgs) -> anyhow::Re
         client_name: Some("baton-run".into()),
         ..SessionParams::default()
     };
-    Ok(match id {
-        Some(id) => Join::Resume(
-            id,
-            SessionParams {
+    let (join, door) = match id {
+        Some(id) => {
+            let door = with_requests(runtime, config, args, &id).await?;
+            if work == Work::Requests && door.is_none() {
+                return Err(nothing_pending(id.as_str()));
+            }
+            let params = SessionParams {
                 // A session keeps its model or engine unless this command names another one.
                 model: params.model.filter(|_| args.engine.is_some() || args.model.model.is_some()),
-                continue_pending_work: Some(false),
+                continue_pending_work: Some(door.is_some()),
                 ..params
-            },
-        ),
-        None => Join::Create(params),
-    })
+            };
+            (Join::Resume(id, params), door)
+        }
+        None => (Join::Create(params), None),
+    };
+    match runtime.join(join).await {
+        Ok(session) => Ok((session.with_author(Author::terminal(&user_of_terminal())), door)),
+        Err(error) => {
+            if let Some(door) = door {
+                door.close();
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// Opens the socket file of a stored session if requests in it wait for the user, and for nobody else.
+async fn with_requests(
+    runtime: &Arc<Runtime>,
+    config: &Config,
+    args: &RunArgs,
+    id: &SessionId,
+) -> anyhow::Result<Option<Door>> {
+    // Whether the session can be opened at all is decided, and reported, by joining it.
+    let Ok(view) = runtime.registry.open(runtime, id).inspect().await else { return Ok(None) };
+    check_demo(args, id.as_str(), view.session.durable.facts.model.as_deref())?;
+    if !view.session.is_busy() {
+        return Ok(None);
+    }
+    let door =
+        Door::opening(runtime, &config.home.value, id).await.context("cannot open a socket file")??;
+    let listed = match door.client() {
+        Ok(client) => client.get::<PendingList>(&format!("/api/sessions/{id}/requests")).await,
+        Err(error) => {
+            door.close();
+            return Err(error);
+        }
+    };
+    match listed {
+        Ok(PendingList { requests }) if PendingRequest::are_for_user(&requests) => Ok(Some(door)),
+        _ => {
+            door.close();
+            Ok(None)
+        }
+    }
 }
 
 #[cfg(test)]

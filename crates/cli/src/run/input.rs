@@ -4,21 +4,35 @@ use baton_args::RunArgs;
 
 use crate::terminal;
 
+/// What the user wants to send.
+pub(super) enum GivenPrompt {
+    /// This prompt.
+    Text(String),
+    /// Nothing: a session is continued as it is.
+    Absent,
+    /// Not a prompt. The user was told why.
+    Invalid,
+}
+
 /// Joins the arguments and piped standard input to a prompt. `-` says where the input goes; without it, the input follows the
-/// arguments. `None`, after a message, if there is no prompt.
-pub(super) fn prompt(args: &RunArgs) -> anyhow::Result<Option<String>> {
+/// arguments.
+pub(super) fn prompt(args: &RunArgs) -> anyhow::Result<GivenPrompt> {
     let is_placed = args.prompt.iter().any(|word| word == "-");
     let mut input = terminal::piped_input()?;
     if is_placed && input.is_none() {
         terminal::error("`-` stands for piped input, but standard input is a terminal");
-        return Ok(None);
+        return Ok(GivenPrompt::Invalid);
     }
     let prompt = joined(&args.prompt, input.take().unwrap_or_default(), is_placed);
-    if prompt.trim().is_empty() {
-        terminal::error("the prompt is empty; write it as an argument, or pipe it in");
-        return Ok(None);
+    let continues = args.continue_last || args.session.is_some();
+    match prompt.trim().is_empty() {
+        false => Ok(GivenPrompt::Text(prompt)),
+        true if continues && args.prompt.is_empty() => Ok(GivenPrompt::Absent),
+        true => {
+            terminal::error("the prompt is empty; write it as an argument, or pipe it in");
+            Ok(GivenPrompt::Invalid)
+        }
     }
-    Ok(Some(prompt))
 }
 
 fn joined(words: &[String], input: String, is_placed: bool) -> String {

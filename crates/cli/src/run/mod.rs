@@ -1,12 +1,15 @@
 //! `baton run`: sends one prompt, and streams the answer to the terminal.
 //!
 //! [`place`] is where the session lives: in a running server, or in this process. [`input`] is the prompt, [`conversation`]
-//! follows it to its outcome.
+//! follows it to its outcome. A session with pending requests can be continued without a prompt.
 
+mod connection;
 mod conversation;
+mod description;
 mod embedded;
 mod input;
 mod place;
+mod progress;
 mod remote;
 
 use std::process::ExitCode;
@@ -14,7 +17,8 @@ use std::process::ExitCode;
 use baton_args::{Cli, RunArgs};
 
 use self::conversation::Conversation;
-use self::place::SessionHost;
+use self::input::GivenPrompt;
+use self::place::{SessionHost, Work};
 use crate::config::{self, Environment};
 use crate::{logging, setup};
 
@@ -31,9 +35,13 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
             known.join(", ")
         );
     }
-    let Some(prompt) = input::prompt(args)? else { return Ok(ExitCode::from(2)) };
+    let (prompt, work) = match input::prompt(args)? {
+        GivenPrompt::Text(prompt) => (Some(prompt), Work::Prompt),
+        GivenPrompt::Absent => (None, Work::Requests),
+        GivenPrompt::Invalid => return Ok(ExitCode::from(2)),
+    };
     setup::run(async {
-        let place = SessionHost::open(&config, &environment, options, args).await?;
+        let place = SessionHost::open(&config, &environment, options, args, work).await?;
         Conversation::new(args, place)?.run(prompt).await
     })
 }

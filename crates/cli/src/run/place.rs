@@ -8,11 +8,15 @@ use baton_protocol::provider::{ProviderConfig, ProviderKind};
 use baton_runtime::{Options, ServerEndpoint};
 use serde_json::Value;
 
+use super::description::Description;
 use super::embedded::Embedded;
 use super::remote::Remote;
 use crate::client::{PendingRequest, RequestFailure, ServerLocator};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{self, ProcessRole, RunningServer};
+
+/// Name of the demo model, in a session that has chosen it.
+const DEMO_MODEL: &str = "baton-demo";
 
 /// Variables that concern one process: with them, the session lives in this one.
 const OWN_PROCESS: [&str; 3] = [crate::record::RECORD, "BATON_REPLAY", "BATON_CRASH_AT"];
@@ -25,6 +29,15 @@ pub(super) enum SessionHost {
     Here(Box<Embedded>),
 }
 
+/// What the session is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// A prompt.
+    Prompt,
+    /// The requests that wait for an answer.
+    Requests,
+}
+
 /// What a session sends.
 pub(super) enum Arrived {
     /// An event, parsed and as it is stored.
@@ -33,6 +46,16 @@ pub(super) enum Arrived {
     Lost(String),
     /// The server is connected again, and continues the session.
     Reconnected,
+}
+
+/// What became of an answer.
+pub(super) enum Answered {
+    /// It counts.
+    Accepted,
+    /// It is refused, or came too late, for this reason.
+    Refused(String),
+    /// The session could not be reached.
+    Lost,
 }
 
 /// What becomes of a session that `baton run` leaves.
@@ -51,6 +74,7 @@ impl SessionHost {
         environment: &Environment,
         options: Options,
         args: &RunArgs,
+        work: Work,
     ) -> anyhow::Result<Self> {
         let running = RunningServer::all(&config.home.value);
         let locator = ServerLocator {
@@ -86,7 +110,7 @@ impl SessionHost {
             }
         }
         check_model(args, &config::describe(&config.endpoint.value), &options)?;
-        Embedded::open(config, options, args, locator, note).await
+        Embedded::open(config, options, args, locator, note, work).await
     }
 
     pub(super) fn id(&self) -> &str {
@@ -96,11 +120,19 @@ impl SessionHost {
         }
     }
 
-    /// Describes, in one line, what answers and where.
-    pub(super) fn describe(&self) -> &str {
+    /// Describes what answers and where.
+    pub(super) fn describe(&self) -> &Description {
         match self {
             Self::Server(remote) => &remote.description,
             Self::Here(embedded) => &embedded.description,
+        }
+    }
+
+    /// Whether requests of an earlier prompt may be pending.
+    pub(super) fn may_have_requests(&self) -> bool {
+        match self {
+            Self::Server(remote) => !remote.is_new(),
+            Self::Here(embedded) => embedded.has_requests(),
         }
     }
 
@@ -125,6 +157,15 @@ impl SessionHost {
         }
     }
 
+    /// Continues the pending work of a session, without a prompt.
+    pub(super) async fn resume(&mut self) -> anyhow::Result<()> {
+        match self {
+            Self::Server(remote) => remote.resume().await,
+            // It was resumed when it was opened.
+            Self::Here(_) => Ok(()),
+        }
+    }
+
     /// Waits for the next event; `None` when the session has ended. Cancel-safe.
     pub(super) async fn next_event(&mut self) -> anyhow::Result<Option<Arrived>> {
         match self {
@@ -133,35 +174,33 @@ impl SessionHost {
         }
     }
 
-    pub(super) async fn cancel(&mut self) -> anyhow::Result<()> {
+    /// Cancels the turn. Returns whether the session could be reached.
+    pub(super) async fn cancel(&mut self) -> anyhow::Result<bool> {
         match self {
-            Self::Server(remote) => remote.cancel().await,
-            Self::Here(embedded) => embedded.cancel().await,
+            Self::Server(remote) => reached(remote.cancel().await).map(|done| done.is_some()),
+            Self::Here(embedded) => embedded.cancel().await.map(|()| true),
         }
     }
 
-    /// Lists the pending requests.
-    pub(super) async fn requests(&mut self) -> anyhow::Result<Vec<PendingRequest>> {
+    /// Lists the pending requests; none if the session cannot be reached now.
+    pub(super) async fn requests(&mut self) -> anyhow::Result<Option<Vec<PendingRequest>>> {
         match self {
-            Self::Server(remote) => remote.requests().await,
-            Self::Here(embedded) => embedded.as_remote().await?.requests().await,
+            Self::Server(remote) => reached(remote.requests().await),
+            Self::Here(embedded) => Ok(Some(embedded.as_remote().await?.requests().await?)),
         }
     }
 
-    /// Answers a request. An answer that is refused, or comes too late, is an error of the inner kind.
-    pub(super) async fn answer(
-        &mut self,
-        request: &str,
-        answer: &Value,
-    ) -> anyhow::Result<Result<(), String>> {
+    /// Answers a request.
+    pub(super) async fn answer(&mut self, request: &str, answer: &Value) -> anyhow::Result<Answered> {
         let answered = match self {
             Self::Server(remote) => remote.answer(request, answer).await,
             Self::Here(embedded) => embedded.as_remote().await?.answer(request, answer).await,
         };
         match answered {
-            Ok(()) => Ok(Ok(())),
-            Err(RequestFailure::Refused { message, .. }) => Ok(Err(message)),
-            Err(lost) => Err(lost.into()),
+            Ok(()) => Ok(Answered::Accepted),
+            Err(RequestFailure::Refused { message, .. }) => Ok(Answered::Refused(message)),
+            Err(RequestFailure::Unreachable(_)) => Ok(Answered::Lost),
+            Err(untrusted) => Err(untrusted.into()),
         }
     }
 
@@ -171,6 +210,15 @@ impl SessionHost {
             Self::Server(remote) => remote.leave(leaving).await,
             Self::Here(embedded) => embedded.leave(leaving).await,
         }
+    }
+}
+
+/// Returns none for a server that cannot be reached: the connection tells when it is lost, and when it is back.
+fn reached<T>(result: Result<T, RequestFailure>) -> anyhow::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(RequestFailure::Unreachable(_)) => Ok(None),
+        Err(failure) => Err(failure.into()),
     }
 }
 
@@ -224,17 +272,19 @@ pub(super) fn model_of(config: &Config, args: &RunArgs) -> Option<String> {
     }
 }
 
-/// Describes what answers: the engine of a session, or its model and endpoint.
-pub(super) fn describe(model: Option<&str>, engines: &[&str], endpoint: &str) -> String {
-    let engine = model.map(|model| model.split('/').next().unwrap_or_default());
-    match (model, engine) {
-        (Some(model), Some(engine)) if engines.contains(&engine) => model.to_owned(),
-        _ if endpoint == config::describe(&ServerEndpoint::Demo) => {
-            "demo model, no AI; see `baton doctor`".to_owned()
-        }
-        (Some(model), _) => format!("{model} · {endpoint}"),
-        (None, _) => endpoint.to_owned(),
+/// Refuses the demo model for a session that has another one, which would answer instead.
+pub(super) fn check_demo(args: &RunArgs, session: &str, model: Option<&str>) -> anyhow::Result<()> {
+    match model {
+        Some(model) if args.model.demo && model != DEMO_MODEL => anyhow::bail!(
+            "session {session} uses {model}; continue it without --demo, or start another one with --demo"
+        ),
+        _ => Ok(()),
     }
+}
+
+/// The error for a session that was to be continued without a prompt.
+pub(super) fn nothing_pending(session: &str) -> anyhow::Error {
+    anyhow::anyhow!("session {session} has no request that waits for an answer; write a prompt")
 }
 
 /// The current directory, as text.

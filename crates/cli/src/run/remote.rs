@@ -1,52 +1,40 @@
 //! A session in a running server, over its HTTP API.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use baton_args::RunArgs;
+use baton_protocol::SessionId;
 use baton_protocol::provider::ProviderConfig;
-use baton_protocol::{Event, SessionId};
 use baton_runtime::Options;
 use serde_json::{Value, json};
 
-use super::place::{Arrived, EndpointChoice, Leaving, current_directory, describe, model_of};
+use super::connection::{Connection, Home};
+use super::description::Description;
+use super::place::{
+    Arrived, EndpointChoice, Leaving, check_demo, current_directory, model_of, nothing_pending,
+};
 use crate::client::{
-    AcceptedPrompt, Client, EventStream, PendingList, PendingRequest, RequestFailure, ServerLocator,
-    SessionView,
+    AcceptedPrompt, Client, PendingList, PendingRequest, RequestFailure, ServerLocator, SessionView,
 };
 use crate::config::{self, Config};
 use crate::discovery::RunningServer;
-
-/// Delays between attempts to reconnect, half a minute in all: enough to restart a server by hand.
-const RECONNECT_DELAYS: [Duration; 9] = [
-    Duration::from_millis(200),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(3),
-    Duration::from_secs(4),
-    Duration::from_secs(5),
-    Duration::from_secs(7),
-    Duration::from_secs(8),
-];
 
 /// Time limit for a server to respond at all. One that is stuck is not used.
 const HEALTH_LIMIT: Duration = Duration::from_secs(2);
 
 /// A session in a server.
 pub(super) struct Remote {
-    client: Client,
+    client: Arc<Client>,
     session: String,
-    pub(super) description: String,
+    pub(super) description: Description,
     /// Whether this command created the session.
     is_new: bool,
-    stream: Option<EventStream>,
-    /// Position of the last durable event received.
-    cursor: u64,
-    /// Number of failed attempts to connect.
-    attempts: usize,
-    /// Wait before the next attempt.
-    pause: Option<Duration>,
+    /// Where the server is looked for after a lost connection, and the position from which events are received; until the
+    /// connection is opened.
+    unconnected: Option<(Home, u64)>,
+    connection: Option<Connection>,
 }
 
 impl Remote {
@@ -74,32 +62,55 @@ impl Remote {
             EndpointChoice::Own(_) => config::describe(&config.endpoint.value),
             _ => server.endpoint.as_ref().map(|of| of.description.clone()).unwrap_or_default(),
         };
-        let what = describe(session.model.as_deref(), &baton_runtime::engine_names(options), &endpoint);
-        let description = format!("{what} · on server {}", server.pid());
-        Ok(Ok(Self::new(held.flatten().unwrap_or(client), &session, description, is_new)))
+        let engines = baton_runtime::engine_names(options);
+        let description = Description::new(session.model.as_deref(), &engines, &endpoint)
+            .in_place(&format!("on server {}", server.pid()));
+        let home = Home::of(&locator);
+        Ok(Ok(Self::new(held.flatten().unwrap_or(client), home, &session, description, is_new)))
     }
 
     /// A session of a connected server.
-    pub(super) fn new(client: Client, session: &SessionView, description: String, is_new: bool) -> Self {
-        let (session, cursor) = (session.id.clone(), session.head);
-        Self { client, session, description, is_new, stream: None, cursor, attempts: 0, pause: None }
+    pub(super) fn new(
+        client: Client,
+        home: Home,
+        session: &SessionView,
+        description: Description,
+        is_new: bool,
+    ) -> Self {
+        let unconnected = Some((home, session.head));
+        let (client, session) = (Arc::new(client), session.id.clone());
+        Self { client, session, description, is_new, unconnected, connection: None }
     }
 
     pub(super) fn id(&self) -> &str {
         &self.session
     }
 
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     pub(super) fn is_connected(&self) -> bool {
-        self.stream.is_some()
+        self.connection.as_ref().is_some_and(Connection::is_connected)
     }
 
     fn path(&self, rest: &str) -> String {
         format!("/api/sessions/{}{rest}", self.session)
     }
 
+    /// Begins to receive events.
+    pub(super) async fn connect(&mut self) -> Result<(), RequestFailure> {
+        if let Some((home, cursor)) = self.unconnected.take() {
+            let stream = self.client.stream(&self.session, cursor).await?;
+            let (client, session) = (Arc::clone(&self.client), self.session.clone());
+            self.connection = Some(Connection::keep(client, home, session, cursor, stream));
+        }
+        Ok(())
+    }
+
     pub(super) async fn prompt(&mut self, text: &str) -> anyhow::Result<String> {
         // Before the prompt, so that no streamed text is missed.
-        self.stream = Some(self.client.stream(&self.session, self.cursor).await?);
+        self.connect().await?;
         let key = SessionId::random();
         let body = json!({ "text": text });
         let accepted: AcceptedPrompt =
@@ -107,62 +118,26 @@ impl Remote {
         Ok(accepted.prompt_id)
     }
 
-    /// Waits for the next event, across restarts of the server.
+    /// Continues the pending work of a session whose requests wait for an answer.
+    pub(super) async fn resume(&mut self) -> anyhow::Result<()> {
+        self.connect().await?;
+        if !self.requests().await?.iter().any(PendingRequest::is_for_user) {
+            return Err(nothing_pending(&self.session));
+        }
+        Ok(self.client.post::<Value>(&self.path("/resume"), &json!({}), None).await.map(drop)?)
+    }
+
+    /// Waits for the next event, across restarts of the server. Cancel-safe.
     pub(super) async fn next_event(&mut self) -> anyhow::Result<Arrived> {
-        loop {
-            if let Some(pause) = self.pause {
-                tokio::time::sleep(pause).await;
-                self.pause = None;
-            }
-            match self.next_streamed().await {
-                Ok(arrived) => return Ok(arrived),
-                Err(RequestFailure::Unreachable(why)) => {
-                    self.stream = None;
-                    let delay = RECONNECT_DELAYS.get(self.attempts);
-                    self.pause = Some(*delay.with_context(|| {
-                        format!(
-                            "lost the server: {why}; when it runs again, continue with `baton attach {}`",
-                            self.session
-                        )
-                    })?);
-                    self.attempts += 1;
-                    if self.attempts == 1 {
-                        return Ok(Arrived::Lost(why));
-                    }
-                }
-                Err(refused) => return Err(refused.into()),
-            }
-        }
+        let connection = self.connection.as_mut().context("the session is not connected")?;
+        connection.next(&mut self.client).await
     }
 
-    async fn next_streamed(&mut self) -> Result<Arrived, RequestFailure> {
-        loop {
-            if self.stream.is_none() {
-                self.stream = Some(self.client.stream(&self.session, self.cursor).await?);
-                // A restarted server continues pending work when a client asks for it.
-                let resumed = self.client.post::<Value>(&self.path("/resume"), &json!({}), None).await;
-                resumed.map(drop)?;
-                if self.attempts > 0 {
-                    return Ok(Arrived::Reconnected);
-                }
-            }
-            let Some(stream) = &mut self.stream else { continue };
-            let ended = || RequestFailure::Unreachable("the server ended the stream".into());
-            let streamed = stream.next().await?.ok_or_else(ended)?;
-            self.cursor = streamed.seq.unwrap_or(self.cursor);
-            self.attempts = 0;
-            // An event that cannot be parsed comes from a newer server.
-            if let Ok(event) = Event::parse(&streamed.json) {
-                return Ok(Arrived::Event(Box::new(event), streamed.json));
-            }
-        }
+    pub(super) async fn cancel(&self) -> Result<(), RequestFailure> {
+        self.client.post::<Value>(&self.path("/cancel"), &json!({}), None).await.map(drop)
     }
 
-    pub(super) async fn cancel(&self) -> anyhow::Result<()> {
-        Ok(self.client.post::<Value>(&self.path("/cancel"), &json!({}), None).await.map(drop)?)
-    }
-
-    pub(super) async fn requests(&self) -> anyhow::Result<Vec<PendingRequest>> {
+    pub(super) async fn requests(&self) -> Result<Vec<PendingRequest>, RequestFailure> {
         Ok(self.client.get::<PendingList>(&self.path("/requests")).await?.requests)
     }
 
@@ -196,6 +171,9 @@ async fn find_or_create(
         }
         None => None,
     };
+    if let Some(session) = &found {
+        check_demo(args, &session.id, session.model.as_deref())?;
+    }
     let model = model_of(config, args);
     let provider = match endpoint {
         EndpointChoice::Own(provider) => Some(provider_field(provider)),

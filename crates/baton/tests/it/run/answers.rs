@@ -105,9 +105,7 @@ async fn incomplete_answers_say_so_and_have_their_own_exit_codes() {
 #[tokio::test]
 async fn exit_codes_are_in_the_help() {
     let help = baton().run(&["run", "--help"]).await.stdout;
-    for line in
-        ["3    answered, but cut off", "4    stopped by", "5    answered, but a tool call was rejected"]
-    {
+    for line in ["3    answered, but cut off", "4    stopped by", "5    a tool call was rejected"] {
         assert!(help.contains(line), "{help}");
     }
 }
@@ -139,6 +137,40 @@ async fn header_names_the_engine_that_answers() {
     http.create("e", serde_json::json!({"model": "codex"})).await;
     let ran = program.run(&["run", "--session", "e", "hello"]).await;
     assert!(ran.stderr.contains("session e · codex"), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn first_model_of_the_endpoint_is_named_when_it_answers() {
+    let (program, model) = scripted().await;
+    model.set_models(serde_json::json!({"data": [{"id": "first-listed"}, {"id": "second"}]}));
+    let program = program.env("OPENAI_MODEL", "");
+    let server = program.serve_http(&[]).await;
+    for place in [&[][..], &["--no-server"]] {
+        let ran = program.run(&[&["run"], place, &["[[text:hello]]"]].concat()).await;
+        assert_eq!(ran.stdout, "hello\n", "{}", ran.stderr);
+        assert_eq!(ran.stderr.matches("answered by first-listed").count(), 1, "{}", ran.stderr);
+    }
+    drop(server);
+}
+
+#[tokio::test]
+async fn demo_model_is_announced_unless_it_was_asked_for() {
+    let program = baton();
+    for form in ["--quiet", "--json"] {
+        let ran = program.run(&["run", form, "hello"]).await;
+        assert!(ran.stderr.contains("demo model, no AI"), "{form}: {}", ran.stderr);
+        let ran = program.run(&["run", form, "--demo", "hello"]).await;
+        assert_eq!((ran.code(), ran.stderr.as_str()), (Some(0), ""), "{form}");
+    }
+}
+
+#[tokio::test]
+async fn exit_code_of_a_failed_command_is_shown_with_its_output() {
+    let (program, _model) = scripted().await;
+    let prompt = r#"[[tool:bash {"command":"echo no; exit 3"}]][[text:it failed]]"#;
+    let ran = program.run(&["run", "--yes", prompt]).await;
+    assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "it failed\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("  │ no\n✗ exit code 3\n"), "{}", ran.stderr);
 }
 
 #[tokio::test]

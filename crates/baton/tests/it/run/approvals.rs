@@ -31,6 +31,26 @@ async fn typo_asks_again_and_rejection_has_a_reason_and_an_exit_code() {
 }
 
 #[tokio::test]
+async fn plain_no_asks_why_and_goes_on_only_with_a_reason() {
+    let (program, model) = scripted().await;
+    let prompt = call("echo one > made") + "[[text:understood]]";
+    for (why, answers) in [("", false), ("that file is precious", true)] {
+        let mut terminal = on_terminal(&program, &[&prompt]);
+        terminal.until("[n]o (and why):").await;
+        terminal.press("n\r").unwrap();
+        terminal.until("why? (the model goes on with your reason; Enter alone ends the turn):").await;
+        terminal.press(&format!("{why}\r")).unwrap();
+        assert_eq!(terminal.running.ended().await.code(), Some(5), "{}", terminal.screen());
+        let screen = terminal.screen();
+        assert_eq!(screen.contains("\r\nunderstood\r\n"), answers, "{screen}");
+        let told = model.requests().pop().unwrap().body.to_string();
+        assert_eq!(told.contains("rejected this tool call"), answers, "{told}");
+        assert_eq!(told.contains("that file is precious"), answers, "{told}");
+    }
+    assert!(!program.work().join("made").exists());
+}
+
+#[tokio::test]
 async fn always_is_offered_where_the_server_offers_it() {
     let (program, _model) = scripted().await;
     let prompt = call("touch made") + &call("touch made") + "[[text:both]]";
@@ -95,11 +115,59 @@ async fn without_a_terminal_tools_are_rejected() {
 }
 
 #[tokio::test]
-async fn ctrl_c_during_a_question_cancels() {
+async fn ctrl_c_and_ctrl_d_at_a_question_cancel_a_call_that_did_not_run() {
     let (program, _model) = scripted().await;
-    let mut terminal = on_terminal(&program, &[&call("touch made")]);
-    terminal.until("allow running").await;
+    for (key, said) in
+        [("\u{3}", "cancelling; press Ctrl-C again"), ("\u{4}", "cancelling: the input has ended")]
+    {
+        let mut terminal = on_terminal(&program, &[&call("touch made")]);
+        terminal.until("[a]lways in this session:").await;
+        terminal.press(key).unwrap();
+        assert_eq!(terminal.running.ended().await.code(), Some(130));
+        let screen = terminal.screen();
+        assert!(screen.contains(&format!("\n\u{1b}[2m{said}")), "on a line of its own: {screen}");
+        assert!(screen.contains("✗ cancelled; it did not run"), "{screen}");
+        assert!(!screen.contains("execution") && !screen.contains("elsewhere"), "{screen}");
+        assert_eq!(screen.contains("Ctrl-C"), key == "\u{3}", "{screen}");
+        assert!(!program.work().join("made").exists());
+    }
+}
+
+#[tokio::test]
+async fn ctrl_c_during_an_answer_is_told_on_a_line_of_its_own() {
+    let (program, model) = scripted().await;
+    let mut terminal = on_terminal(&program, &["[[hold:never]]"]);
+    model.wait_for_hold("never").await;
     terminal.press("\u{3}").unwrap();
+    terminal.until("cancelling; press Ctrl-C again").await;
+    assert!(!terminal.screen().contains("^Ccancelling"), "{}", terminal.screen());
+    assert!(!terminal.screen().contains("^C\u{1b}[2mcancelling"), "{}", terminal.screen());
     assert_eq!(terminal.running.ended().await.code(), Some(130));
-    assert!(!program.work().join("made").exists());
+}
+
+#[tokio::test]
+async fn question_of_a_killed_run_is_asked_again() {
+    let (program, _model) = scripted().await;
+    for (prompt, answers) in [(None, "first"), (Some("[[text:second]]"), "second")] {
+        let first = call("echo one >> made") + "[[text:first]]";
+        let mut killed = on_terminal(&program, &[&first]);
+        killed.until("allow running").await;
+        killed.running.kill().await;
+        let again = on_terminal(&program, &[&["--continue"], prompt.as_slice()].concat());
+        again.until("allow running `echo one >> made`?").await;
+        let mut again = again;
+        assert!(!program.work().join("made").exists());
+        again.press("y\r").unwrap();
+        again.until("\r\nfirst\r\n").await;
+        again.until(&format!("\r\n{answers}\r\n")).await;
+        assert_eq!(again.running.ended().await.code(), Some(0), "{}", again.screen());
+        std::fs::remove_file(program.work().join("made")).unwrap();
+    }
+    let nothing = program.run(&["run", "--continue"]).await;
+    assert_eq!(nothing.code(), Some(1));
+    assert!(
+        nothing.stderr.contains("no request that waits for an answer; write a prompt"),
+        "{}",
+        nothing.stderr
+    );
 }

@@ -1,5 +1,7 @@
 //! Where the session lives: in a running server, or in the command, to which others can attach.
 
+use std::time::Duration;
+
 use baton_testkit::http::Http;
 use baton_testkit::model_server::ModelServer;
 use baton_testkit::terminal::Terminal;
@@ -28,7 +30,7 @@ async fn running_server_runs_the_session_and_others_watch_and_answer() {
     let request = http.pending(&id).await["requestId"].as_str().unwrap().to_owned();
     let yes = json!({"kind": "permission", "decision": "approve"});
     let _ = http.post(&format!("/api/sessions/{id}/requests/{request}"), yes).await.expect(200);
-    terminal.until("answered elsewhere").await;
+    terminal.until("answered elsewhere, by HTTP API").await;
     terminal.until("\r\nwritten\r\n").await;
     assert_eq!(terminal.running.ended().await.code(), Some(0));
 
@@ -207,13 +209,48 @@ async fn run_survives_a_restart_of_the_server() {
     assert!(lost.contains("connection to the server lost") && !lost.contains("[y]es"), "own line: {screen}");
     run.press("y\r").unwrap();
     run.until("not connected; answer again").await;
+    // Longer than the command waits for anything else at a time.
+    run.until_within("… reconnecting · ", Duration::from_secs(60)).await;
     // The same address, because the client knows no other.
     let address = server.http.unwrap().to_string();
     let _again = program.serve_with(&["serve", "--port", "0", "--http", &address]).await;
-    run.until("connected again\u{1b}[0m\r\n\u{1b}[1m? allow running").await;
+    let again = "connected again\u{1b}[0m\r\n\u{1b}[1m? allow running";
+    run.until_within(again, Duration::from_secs(60)).await;
     run.press("y\r").unwrap();
     run.until("\r\nwritten\r\n").await;
     assert_eq!(run.running.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn attach_in_the_middle_of_an_answer_prints_it_once() {
+    let (program, model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let mut run = on_terminal(&program, &["[[text:first half]][[hold:gate]][[text:second half]]"]);
+    run.until("first half").await;
+    model.wait_for_hold("gate").await;
+    let attached = Terminal::start(&program.command(&["attach"])).unwrap();
+    attached.until("> [[text:first half]]").await;
+    model.release("gate");
+    assert_eq!(run.running.ended().await.code(), Some(0));
+    attached.until("first halfsecond half").await;
+    assert_eq!(attached.screen().matches("second half\r\n").count(), 1, "{}", attached.screen());
+    drop(server);
+}
+
+#[tokio::test]
+async fn demo_model_answers_for_demo_sessions_only() {
+    let (program, _model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let ran = program.run(&["run", "[[text:scripted]]"]).await;
+    assert_eq!(ran.code(), Some(0), "{}", ran.stderr);
+    for place in [&[][..], &["--no-server"]] {
+        let ran = program.run(&[&["run", "--demo", "--continue"], place, &["hello"]].concat()).await;
+        assert_eq!((ran.code(), ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains("uses scripted; continue it without --demo"), "{}", ran.stderr);
+    }
+    let ran = program.run(&["run", "--demo", "hello"]).await;
+    assert!(ran.code() == Some(0) && !ran.stderr.contains("on server"), "{}", ran.stderr);
+    drop(server);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use baton_protocol::event::{Body, Event};
 
 /// What a session is doing, as far as its events tell.
 #[derive(Debug)]
-pub(crate) struct Activity {
+pub struct Activity {
     phase: Phase,
     since: Instant,
     /// The model or engine of the turn.
@@ -17,6 +17,10 @@ pub(crate) struct Activity {
     calls: Vec<(ToolCallId, String, Instant)>,
     /// MCP servers that are starting.
     servers: BTreeSet<String>,
+    /// Since when the server is away.
+    lost: Option<Instant>,
+    /// Since when the user is asked.
+    asked: Option<Instant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,17 +38,42 @@ enum Phase {
 
 impl Activity {
     /// Begins with a prompt that was just sent.
-    pub(crate) fn of_prompt(now: Instant) -> Self {
-        Self { phase: Phase::Queued, since: now, model: None, calls: Vec::new(), servers: BTreeSet::new() }
+    #[must_use]
+    pub fn of_prompt(now: Instant) -> Self {
+        Self {
+            phase: Phase::Queued,
+            since: now,
+            model: None,
+            calls: Vec::new(),
+            servers: BTreeSet::new(),
+            lost: None,
+            asked: None,
+        }
+    }
+
+    /// The connection to the server was lost: nothing is known of the session.
+    pub fn lose(&mut self, now: Instant) {
+        self.lost = Some(now);
+    }
+
+    /// The server is connected again.
+    pub fn reconnect(&mut self) {
+        self.lost = None;
+    }
+
+    /// A request is put to the user, or no longer.
+    pub fn ask(&mut self, is_asked: bool, now: Instant) {
+        self.asked = is_asked.then(|| self.asked.unwrap_or(now));
     }
 
     /// The turn of the prompt has begun.
-    pub(crate) fn begin_turn(&mut self, now: Instant) {
+    pub fn begin_turn(&mut self, now: Instant) {
         self.phase = Phase::Model;
         self.since = now;
     }
 
-    pub(crate) fn track(&mut self, event: &Event, now: Instant) {
+    /// Keeps track of the session.
+    pub fn track(&mut self, event: &Event, now: Instant) {
         match &event.body {
             Body::ToolStart(start) => {
                 self.calls.push((start.tool_call_id.clone(), start.tool_name.clone(), now));
@@ -98,12 +127,19 @@ impl Activity {
     }
 
     /// Describes what the session is doing, and for how long.
-    pub(crate) fn describe(&self, now: Instant) -> String {
+    #[must_use]
+    pub fn describe(&self, now: Instant) -> String {
         let (what, since) = self.doing();
         format!("… {what} · {}", lasting(now.saturating_duration_since(since)))
     }
 
     fn doing(&self) -> (String, Instant) {
+        if let Some(since) = self.lost {
+            return ("reconnecting".to_owned(), since);
+        }
+        if let Some(since) = self.asked {
+            return ("waiting for your answer".to_owned(), since);
+        }
         let model = self.model.as_deref().unwrap_or("the model");
         let what = match &self.phase {
             Phase::Queued => "queued: the session is working on another prompt".to_owned(),
@@ -220,6 +256,20 @@ mod tests {
         assert_eq!(watched.shown(22), "… running view · 10 s");
         watched.event(23, "tool.execution_complete", &json!({ "toolCallId": "b", "success": true }));
         assert!(watched.shown(28).starts_with("… waiting for codex"));
+    }
+
+    #[test]
+    fn call_that_waits_for_an_answer_or_a_server_is_not_running() {
+        let mut watched = Watched::begun();
+        watched.call(10, "a", "bash");
+        watched.activity.ask(true, watched.at(11));
+        watched.activity.ask(true, watched.at(15));
+        assert_eq!(watched.shown(21), "… waiting for your answer · 10 s");
+        watched.activity.lose(watched.at(21));
+        assert_eq!(watched.shown(28), "… reconnecting · 7 s");
+        watched.activity.reconnect();
+        watched.activity.ask(false, watched.at(30));
+        assert_eq!(watched.shown(30), "… running bash · 20 s");
     }
 
     #[test]
