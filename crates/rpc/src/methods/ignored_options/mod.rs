@@ -176,7 +176,7 @@ mod tests {
             "model": "m",
         }));
         assert_eq!(warnings.len(), 3, "{warnings:?}");
-        for (warning, name) in warnings.iter().zip(["cloud", "enableSessionTelemetry", "sessionLimits"]) {
+        for (warning, name) in warnings.iter().zip(["sessionLimits", "cloud", "enableSessionTelemetry"]) {
             assert!(warning.starts_with(&format!("The option {name} has no effect: ")), "{warning}");
         }
         let opened = described(json!({"kind": "create", "options": {"remoteSession": "on"}}));
