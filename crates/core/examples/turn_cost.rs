@@ -64,7 +64,13 @@ impl Shell {
         let session = Session::new("s".parse().expect("a session id"));
         let mut shell = Self { session, steps: 0, bytes: 0, buffer: Vec::new(), work: None, request: None };
         let context = WorkContext { cwd: "/work".into(), ..WorkContext::default() };
-        shell.take(Input::Create { context, model: None, reasoning_effort: None, version: "test".into() });
+        shell.take(Input::Create {
+            context,
+            model: None,
+            reasoning_effort: None,
+            version: "test".into(),
+            by: None,
+        });
         let (client, profile) = (ClientId(1), Profile::default());
         shell.take(Input::Attach { client, profile, arrival: Arrival::Made });
         shell

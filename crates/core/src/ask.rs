@@ -197,6 +197,9 @@ asks! {
     EnqueueCommand {
         /// The command line, with its slash.
         command: String,
+        /// Who sends it, for the history.
+        #[serde(default)]
+        by: Option<Author>,
     } -> PromptId;
 
     /// Moves a queued item. Replies whether the queue changed. Refused for an item that is not in the queue.
@@ -375,6 +378,9 @@ asks! {
     Amend {
         /// The change.
         change: Box<Change>,
+        /// Who makes it, for the history; none for the server itself.
+        #[serde(default)]
+        by: Option<Author>,
     } -> Option<EventId>;
 
     /// Starts a sub-agent in the background. Refused while an engine works on the turn.
@@ -404,6 +410,20 @@ asks! {
         /// The point to rewind to.
         cut: HistoryTruncated,
     } -> u64;
+}
+
+impl Amend {
+    /// Returns a change that a client makes.
+    #[must_use]
+    pub fn by(author: Author, change: Change) -> Self {
+        Self { change: Box::new(change), by: Some(author) }
+    }
+
+    /// Returns a change that the server makes itself.
+    #[must_use]
+    pub fn unsigned(change: Change) -> Self {
+        Self { change: Box::new(change), by: None }
+    }
 }
 
 #[cfg(test)]

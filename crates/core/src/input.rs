@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_protocol::event::{Body, ShutdownType, WorkContext};
 use baton_protocol::tool::{SlashCommand, ToolSpec};
-use baton_protocol::{AgentId, ClientId, RequestId};
+use baton_protocol::{AgentId, Author, ClientId, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::ask::{Ask, AskId};
@@ -24,6 +24,8 @@ pub enum Input {
         reasoning_effort: Option<String>,
         /// Version of this program, for the history.
         version: String,
+        /// Who creates it, for the history.
+        by: Option<Author>,
     },
     /// Attaches a client, or replaces the profile of an attached one.
     Attach {
@@ -82,6 +84,9 @@ pub enum Input {
 /// What a client offers to a session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Profile {
+    /// Who uses the client, for the history.
+    #[serde(default)]
+    pub user: Option<Author>,
     /// Client tools.
     pub tools: Vec<ToolSpec>,
     /// Slash commands that it runs.

@@ -3,6 +3,8 @@
 
 #[path = "behaviour/agents.rs"]
 mod agents;
+#[path = "behaviour/authors.rs"]
+mod authors;
 #[path = "behaviour/consent.rs"]
 mod consent;
 #[path = "behaviour/engine.rs"]

@@ -181,8 +181,9 @@ pub(super) async fn shell(at: SessionScope, JsonBody(new): JsonBody<NewCommand>)
         return Err(CrushError::bad_request("the command is empty"));
     }
     let handle = at.open();
+    let by = Some(at.scope.author());
     let running = RunningCommand { handle: &handle, name: Uuid::new_v4().to_string() };
-    let ran = handle.ask(RunCommand { name: running.name.clone(), command: new.command }).await?;
+    let ran = handle.ask(RunCommand { name: running.name.clone(), command: new.command, by }).await?;
     // The name is random, so it is not that of a running command.
     let ran = ran.unwrap_or_default();
     Ok(Json(json!({ "output": ran.output, "exit_code": ran.exit_code.unwrap_or(-1) })))

@@ -40,7 +40,8 @@ impl Workspace {
     fn approve(self: &Arc<Self>, session: &SessionId, request: RequestId, pending: PendingRequest) {
         let handle = self.runtime.registry.open(&self.runtime, session);
         let workspace = Arc::clone(self);
-        let by = self.prompting_person(session).unwrap_or_else(Author::unattended);
+        let person = self.prompting_person(session);
+        let by = person.map_or_else(Author::unattended, |person| person.approving_everything());
         let answer = Box::new(RequestAnswer::ApproveUnattended(by.clone()));
         let ask = AnswerRequest { request, answer, by: Some(by) };
         let show_if_refused = move |outcome| {

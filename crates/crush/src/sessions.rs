@@ -80,13 +80,13 @@ pub(super) async fn create(
     OptionalBody(new): OptionalBody<NewSession>,
 ) -> CrushResult<Json<Session>> {
     let runtime = &scope.door.runtime;
-    let (id, joining) = (SessionId::random(), creating_client(runtime, &scope.workspace.key));
+    let (id, joining) = (SessionId::random(), creating_client(runtime, &scope.workspace.key, scope.author()));
     let client = joining.client;
     let (handle, _) = runtime.registry.create(runtime, &id, joining, Arc::new(NoEvents)).await?;
     handle.leave(client);
     if !PLACEHOLDERS.contains(&new.title.trim()) {
         let change = Change::Name { name: new.title.trim().to_owned(), by_user: false };
-        handle.ask(Amend { change: Box::new(change) }).await?;
+        handle.ask(Amend::by(scope.author(), change)).await?;
     }
     let created = bare_row(&find_session(&scope, id.as_str()).await?);
     let title = if new.title.is_empty() { created.title.clone() } else { new.title };
@@ -107,7 +107,7 @@ pub(super) async fn save(
     if !PLACEHOLDERS.contains(&title) && title != bare_row(&at.summary).title {
         let handle = at.open();
         let change = Change::Name { name: title.to_owned(), by_user: true };
-        handle.ask(Amend { change: Box::new(change) }).await?;
+        handle.ask(Amend::by(at.scope.author(), change)).await?;
     }
     show(at).await
 }

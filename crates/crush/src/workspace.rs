@@ -168,11 +168,11 @@ impl Workspace {
         prompt: Prompt,
     ) -> CrushResult<PromptId> {
         let handle = self.attach(session).await?;
-        self.apply_model(&handle).await?;
+        let by = prompt.by.clone().unwrap_or_else(Author::crush);
+        self.apply_model(&handle, by.clone()).await?;
         // Watched before the prompt is sent, so that no event of its turn is missed.
         self.watch(session).await?;
         let (sender, receiver) = oneshot::channel();
-        let by = prompt.by.clone().unwrap_or_else(Author::crush);
         {
             // Sent under the lock: a workspace that is being closed either cancels this prompt or refuses it.
             let mut attachments = lock(&self.attachments);
@@ -233,13 +233,12 @@ impl Workspace {
     }
 
     /// Sets the session's model to the one selected for the workspace, if any.
-    async fn apply_model(&self, handle: &Handle) -> CrushResult<()> {
+    async fn apply_model(&self, handle: &Handle, by: Author) -> CrushResult<()> {
         let Some(selected) = lock(&self.preferences).large.clone() else { return Ok(()) };
         let (model, reasoning_effort) = (selected.model, selected.reasoning_effort);
         let facts = handle.inspect().await?.session.durable.facts;
         if (facts.model.as_ref(), &facts.reasoning_effort) != (Some(&model), &reasoning_effort) {
-            let change = Box::new(Change::Model { model, reasoning_effort });
-            handle.ask(Amend { change }).await?;
+            handle.ask(Amend::by(by, Change::Model { model, reasoning_effort })).await?;
         }
         Ok(())
     }
@@ -302,7 +301,7 @@ fn joining(client: ClientId) -> JoinRequest {
 }
 
 /// Returns the client that creates a session in a directory.
-pub(super) fn creating_client(runtime: &Runtime, directory: &str) -> JoinRequest {
+pub(super) fn creating_client(runtime: &Runtime, directory: &str, user: Author) -> JoinRequest {
     let joining = joining(runtime.new_client());
     let params = SessionParams {
         working_directory: Some(directory.to_owned()),
@@ -310,7 +309,8 @@ pub(super) fn creating_client(runtime: &Runtime, directory: &str) -> JoinRequest
         enable_config_discovery: Some(true),
         ..*joining.params
     };
-    JoinRequest { params: Box::new(params), kind: JoinKind::Create, ..joining }
+    let profile = Profile { user: Some(user), ..joining.profile };
+    JoinRequest { params: Box::new(params), profile, kind: JoinKind::Create, ..joining }
 }
 
 fn closing() -> CrushError {

@@ -21,7 +21,7 @@ use baton_core::Asking;
 use baton_core::ask::AgentReport;
 use baton_protocol::event::{CompactionComplete, CompactionTrigger, ShutdownType};
 use baton_protocol::tool::ToolSpec;
-use baton_protocol::{AgentId, ClientId};
+use baton_protocol::{AgentId, Author, ClientId};
 use baton_settings::SettingsEdit;
 use serde::{Deserialize, Serialize};
 
@@ -197,6 +197,9 @@ family! {
     TruncateAt {
         /// Id of the event.
         event: String,
+        /// Who rewinds, for the history.
+        #[serde(default)]
+        by: Option<Author>,
     } -> u64;
 
     /// Rewinds to before a prompt, with or without files.
@@ -205,6 +208,9 @@ family! {
         event: String,
         /// Whether files are restored.
         with_files: bool,
+        /// Who rewinds, for the history.
+        #[serde(default)]
+        by: Option<Author>,
     } -> Rewound;
 
     /// Cancels compaction. Replies whether a matching one was running.
@@ -263,6 +269,9 @@ family! {
         name: String,
         /// The command line.
         command: String,
+        /// Who runs it, for the history.
+        #[serde(default)]
+        by: Option<Author>,
     } -> Option<CommandRun>;
 
     /// Ends a shell command of the user. Replies whether it was running.

@@ -158,7 +158,7 @@ impl Reading {
         Some(match body {
             Body::SessionStart(start) => (
                 AuditAction::SessionCreated,
-                None,
+                start.by,
                 start.context.map(|context| context.cwd).unwrap_or_default(),
             ),
             Body::PromptAccepted(accepted) => {
@@ -188,14 +188,16 @@ impl Reading {
             Body::Abort(abort) => (AuditAction::Cancelled, abort.by, "the running turn and the queue".into()),
             Body::ApprovalsChanged(change) => grant_change(change),
             Body::RulesChanged(change) => (AuditAction::RulesChanged, change.by, json(&*change.rules)),
-            Body::ModeChanged(change) => (AuditAction::ModeChanged, None, json(&change.new_mode)),
+            Body::ModeChanged(change) => (AuditAction::ModeChanged, change.by, json(&change.new_mode)),
             Body::PermissionsChanged(change) => {
-                (AuditAction::PermissionModeChanged, None, json(&change.mode))
+                (AuditAction::PermissionModeChanged, change.by, json(&change.mode))
             }
-            Body::ModelChange(change) => (AuditAction::ModelChanged, None, change.new_model),
-            Body::ShellRun(run) => (AuditAction::CommandRun, None, run.command),
-            Body::Renamed(renamed) if renamed.by_user => (AuditAction::Renamed, None, renamed.name),
-            Body::HistoryTruncated(cut) => (AuditAction::Rewound, None, format!("to event {}", cut.from_seq)),
+            Body::ModelChange(change) => (AuditAction::ModelChanged, change.by, change.new_model),
+            Body::ShellRun(run) => (AuditAction::CommandRun, run.by, run.command),
+            Body::Renamed(renamed) if renamed.by_user => (AuditAction::Renamed, renamed.by, renamed.name),
+            Body::HistoryTruncated(cut) => {
+                (AuditAction::Rewound, cut.by, format!("to event {}", cut.from_seq))
+            }
             _ => return None,
         })
     }
@@ -258,6 +260,16 @@ mod tests {
     const ASKED: &str = r#"{"requestId":"q","question":{"kind":"user_input","question":"Which colour?"}}"#;
     const ABORTED: &str = r#"{"reason":"user_initiated","batonBy":"terminal (ada)"}"#;
 
+    const MODE: &str = r#"{"previousMode":"interactive","newMode":"plan""#;
+    const PERMISSIONS: &str = r#"{"previousMode":"manual","mode":"allow-all""#;
+    const CUT: &str = r#"{"fromEventId":"0190c2f0-0000-7000-8000-00000000000b","fromSeq":5,"eventsRemoved":1,"hasPrompts":true"#;
+
+    fn started(more: &str) -> String {
+        format!(
+            r#"{{"sessionId":"c","version":1,"producer":"baton","copilotVersion":"1","startTime":"2026-11-15T20:30:00.000Z","context":{{"cwd":"/w"}}{more}}}"#
+        )
+    }
+
     fn event(second: u32, kind: &str, data: &str) -> NewRecord {
         let body = format!(
             r#"{{"type":"{kind}","data":{data},"id":"0190c2f0-0000-7000-8000-{second:012}","timestamp":"2026-11-15T20:30:{second:02}.000Z","parentId":null}}"#
@@ -280,6 +292,27 @@ mod tests {
                     event(10, "baton.request_opened", ASKED),
                     event(11, "baton.request_closed", r#"{"requestId":"q","answer":{},"by":"ada"}"#),
                     event(12, "baton.request_closed", r#"{"requestId":"withdrawn"}"#),
+                ],
+            ),
+            (
+                "c",
+                vec![
+                    event(20, "session.start", &started(r#","batonBy":"ada""#)),
+                    event(21, "session.model_change", r#"{"newModel":"m","batonBy":"bob"}"#),
+                    event(22, "session.mode_changed", &format!(r#"{MODE},"batonBy":"bob"}}"#)),
+                    event(23, "session.permissions_changed", &format!(r#"{PERMISSIONS},"batonBy":"bob"}}"#)),
+                    event(24, "baton.renamed", r#"{"name":"n","byUser":true,"by":"bob"}"#),
+                    event(25, "baton.shell_run", r#"{"command":"ls","output":"","exitCode":0,"by":"bob"}"#),
+                    event(26, "baton.history_truncated", &format!(r#"{CUT},"by":"bob"}}"#)),
+                ],
+            ),
+            // Of an older version.
+            (
+                "d",
+                vec![
+                    event(30, "session.start", &started("")),
+                    event(31, "session.permissions_changed", &format!("{PERMISSIONS}}}")),
+                    event(32, "baton.history_truncated", &format!("{CUT}}}")),
                 ],
             ),
         ];
@@ -310,9 +343,19 @@ mod tests {
                 "a revoked HTTP API: all",
                 "b cancelled terminal (ada): the running turn and the queue",
                 "a answered ada: Which colour?",
+                "c created ada: /w",
+                "c model bob: m",
+                "c mode bob: \"plan\"",
+                "c permissions bob: \"allow-all\"",
+                "c renamed bob: n",
+                "c command bob: ls",
+                "c rewound bob: to event 5",
+                "d created ?: /w",
+                "d permissions ?: \"allow-all\"",
+                "d rewound ?: to event 5",
             ]
         );
         let since = "2026-11-15T20:30:07Z".parse().unwrap();
-        assert_eq!(audit(&store, Some(since)).await.unwrap().len(), 3);
+        assert_eq!(audit(&store, Some(since)).await.unwrap().len(), 13);
     }
 }

@@ -121,7 +121,7 @@ impl Copy {
         if self.lease.is_none() { Err(ForkError::Nothing(source.clone())) } else { Ok(()) }
     }
 
-    /// Converts a record of the source. Only the session id in its first event changes.
+    /// Converts a record of the source. Only the session id and the author in its first event change.
     fn convert(&mut self, record: Record) -> NewRecord {
         let event = std::str::from_utf8(&record.body).ok().and_then(|text| Event::parse(text).ok());
         let Some(mut event) = event else {
@@ -131,7 +131,7 @@ impl Copy {
         self.durable.apply(&event);
         let body = match &mut event.body {
             Body::SessionStart(start) => {
-                start.session_id = self.id.clone();
+                (start.session_id, start.by) = (self.id.clone(), Some(Author::fork()));
                 serde_json::to_vec(&event).map_or(record.body, Bytes::from)
             }
             _ => record.body,
@@ -153,14 +153,14 @@ impl Copy {
             Suspend {}.into(),
             // The client that paused the source's queue does not know of this one, and would not resume it.
             HoldQueue { hold: false }.into(),
-            Amend { change: Box::new(change) }.into(),
+            Amend::by(Author::fork(), change).into(),
         ];
         if wanted.until.is_some() {
             let by = Author::fork();
             let rules = Change::Rules { edit: Box::new(RulesEdit::disarming()), by: by.clone() };
             let mode = Change::Permissions(PermissionMode::default());
             let changes = [Change::Revoke { grant: None, by }, rules, mode].into_iter();
-            asks.extend(changes.map(|change| Amend { change: Box::new(change) }.into()));
+            asks.extend(changes.map(|change| Amend::by(Author::fork(), change).into()));
         }
         let records = step_all(&mut session, asks);
         self.durable = session.durable;

@@ -80,7 +80,7 @@ pub async fn revoke(
         changes.push(Change::Rules { edit: Box::new(edit), by });
     }
     let asks: Vec<Ask> =
-        changes.into_iter().map(|change| Amend { change: Box::new(change) }.into()).collect();
+        changes.into_iter().map(|change| Amend::by(Author::operator(), change).into()).collect();
     let mut held = Held::acquire(store, session, us).await?;
     let changed = held.change(store, asks).await;
     held.release(store).await?;

@@ -8,13 +8,14 @@
 //! * [`search`]: sessions that contain a text.
 //! * [`stored`]: sessions that are held for a moment to look at them or to change them.
 //! * [`repairs`]: damage that opening a session tolerates, described for users.
-//! * [`newest_first`] reads a history backwards; [`record_of`] encodes an event for the store.
+//! * [`newest_first`] reads a history backwards; [`cut_before`] finds what a rewind removes; [`record_of`] encodes an event for the store.
 //!
 //! The functions work on any `baton_store::Store`, and read no file and no environment.
 
 pub mod audit;
 pub(crate) mod backwards;
 pub mod copy;
+pub(crate) mod cut;
 pub mod fork;
 pub mod grants;
 pub mod metadata;
@@ -31,6 +32,7 @@ use baton_store::NewRecord;
 use uuid::Uuid;
 
 pub use self::backwards::{id_of, newest_first};
+pub use self::cut::cut_before;
 
 /// Encodes a recorded event for the store. Returns none for any other output.
 #[must_use]

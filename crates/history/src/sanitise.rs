@@ -58,7 +58,7 @@ pub(crate) fn sanitise(session: &SessionId, durable: &mut Durable) -> Sanitised 
         Some(Change::Mode(AgentMode::default())),
         Some(warning),
     ];
-    asks.extend(changes.into_iter().flatten().map(|change| Amend { change: Box::new(change) }.into()));
+    asks.extend(changes.into_iter().flatten().map(|change| Amend::by(Author::import(), change).into()));
     let mut folded = Session::recovered(session.clone(), std::mem::take(durable));
     let records = step_all(&mut folded, asks);
     *durable = folded.durable;

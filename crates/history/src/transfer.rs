@@ -3,7 +3,7 @@
 //! An export contains all events, including those that clients do not see. An import reads exports of Baton and the
 //! `events.jsonl` of other programs, and is as tolerant as opening a history: lines that are no events are skipped and
 //! reported. The file is not trusted: its grants, modes and pending work are revoked (`sanitise`), and
-//! events about files and programs of this machine are left out (`machine_bound`).
+//! events about files and programs of this machine are left out (`machine_bound`), and authors are marked (`mark_author`).
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
@@ -12,12 +12,16 @@ use baton_core::{Durable, Session};
 use baton_protocol::{Body, Event, SessionId, Timestamp};
 use baton_store::{Append, Lease, NewRecord, NewSession, Seq, Span, Store, StoreError};
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::metadata::{self, Metadata};
 use crate::owner;
 use crate::sanitise::sanitise;
 
 const PAGE: usize = 1000;
+
+/// End of the names of authors in an imported history.
+const IMPORTED: &str = " (imported)";
 
 /// Failures of an export or import.
 #[derive(Debug, thiserror::Error)]
@@ -185,13 +189,45 @@ impl Reader<'_> {
                 Ok(event) if event.ephemeral => {}
                 Ok(event) => match machine_bound(&event.body) {
                     Some(notice) => drop(self.left_out.insert(notice)),
-                    None => events.push((event, Bytes::from(text.to_owned()))),
+                    None => {
+                        let marked = mark_author(&event.body, text);
+                        let marked = marked.and_then(|text| Some((Event::parse(&text).ok()?, text)));
+                        let (event, text) = marked.unwrap_or_else(|| (event, text.to_owned()));
+                        events.push((event, Bytes::from(text)));
+                    }
                 },
                 Err(error) => repairs.push(format!("line {} was left out: {error}", self.number)),
             }
         }
         Ok(())
     }
+}
+
+/// Marks the author in an event: the file says who it was, and nothing proves it. Returns none if the event has no author.
+fn mark_author(body: &Body, text: &str) -> Option<String> {
+    let mut line: Value = serde_json::from_str(text).ok()?;
+    let mut marked = false;
+    let mut mark = |author: Option<&mut Value>| {
+        if let Some(Value::String(name)) = author
+            && !name.ends_with(IMPORTED)
+        {
+            name.push_str(IMPORTED);
+            marked = true;
+        }
+    };
+    let data = line.get_mut("data")?;
+    match body {
+        Body::PromptAccepted(_) | Body::PromptAmended(_) => {
+            mark(data.get_mut("prompt").and_then(|prompt| prompt.get_mut("by")));
+        }
+        // In these events, the field is that of another vocabulary.
+        Body::Unknown { .. } => {}
+        _ => {
+            mark(data.get_mut("batonBy"));
+            mark(data.get_mut("by"));
+        }
+    }
+    marked.then(|| line.to_string())
 }
 
 /// Returns the notice for an event that counts only on the machine that recorded it. A rewind would delete the files that
@@ -273,6 +309,28 @@ mod tests {
         format!(
             r#"{{"type":"{kind}","data":{data},"id":"{id}","timestamp":"2026-11-15T20:31:00.000Z","parentId":null}}"#
         )
+    }
+
+    #[tokio::test]
+    async fn authors_of_an_imported_history_are_marked() {
+        let permissions = r#"{"previousMode":"manual","mode":"allow-all","batonBy":"ada"}"#;
+        let prompt = r#"{"promptId":"0190c2f0-0000-7000-8000-00000000000a","prompt":{"text":"by","by":"bob (imported)"}}"#;
+        let lines = [
+            START.to_owned(),
+            line(10, "session.permissions_changed", permissions),
+            line(11, "baton.renamed", r#"{"name":"n","byUser":true,"by":"ada","new":1}"#),
+            line(12, "baton.prompt_accepted", prompt),
+        ];
+        let store = MemoryStore::default();
+        import(&store, &mut lines.join("\n").as_bytes(), None, || {}).await.unwrap();
+        let entries = crate::audit::audit(&store, None).await.unwrap();
+        let authors: Vec<_> = entries.iter().filter_map(|entry| entry.by.as_ref()).map(|by| &*by.0).collect();
+        let marked = authors.iter().filter(|name| **name == "ada (imported)").count();
+        assert_eq!((marked, authors.contains(&"ada")), (2, false), "{entries:#?}");
+        assert!(authors.contains(&"bob (imported)"), "{entries:#?}");
+        let mut out = Vec::new();
+        export(&store, &"s1".parse().unwrap(), &mut out).await.unwrap();
+        assert!(String::from_utf8(out).unwrap().contains(r#""by":"ada (imported)","new":1"#));
     }
 
     #[tokio::test]

@@ -80,7 +80,70 @@ impl From<Json> for Attachment {
     }
 }
 
+/// Error for an attachment that clients cannot read in the event that repeats it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidAttachment {
+    /// It is not an object with a type.
+    #[error("an attachment needs a `type`: file, directory, selection, blob or github_reference")]
+    NoType,
+    /// This version does not know the type.
+    #[error("unknown type of attachment {0:?}: use file, directory, selection, blob or github_reference")]
+    UnknownType(String),
+    /// A field is missing or has the wrong type.
+    #[error("malformed attachment of type {kind}: {problem}")]
+    Malformed {
+        /// The type.
+        kind: String,
+        /// The first wrong field.
+        problem: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tag {
+    #[serde(rename = "type")]
+    kind: String,
+    asset_id: Option<Json>,
+}
+
+impl Attachment {
+    /// Types that this version knows.
+    const TYPES: [&str; 5] = ["file", "directory", "selection", "blob", "github_reference"];
+
+    /// Checks that the attachment is of a known type and has all fields that SDKs require.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn check(&self) -> Result<(), InvalidAttachment> {
+        let json = match self {
+            Self::Known(known) => return known.check(),
+            Self::Other(json) => json,
+        };
+        let Ok(Tag { kind, asset_id }) = json.parse() else { return Err(InvalidAttachment::NoType) };
+        if !Self::TYPES.contains(&kind.as_str()) {
+            return Err(InvalidAttachment::UnknownType(kind));
+        }
+        match json.parse::<KnownAttachment>() {
+            // Newer SDKs send a blob that the server has by its id.
+            Err(_) if kind == "blob" && asset_id.is_some() => Ok(()),
+            Err(error) => Err(InvalidAttachment::Malformed { kind, problem: error.to_string() }),
+            Ok(known) => known.check(),
+        }
+    }
+}
+
 impl KnownAttachment {
+    fn check(&self) -> Result<(), InvalidAttachment> {
+        let Self::GithubReference { state, reference_type, url, .. } = self else { return Ok(()) };
+        let required = [("state", state), ("referenceType", reference_type), ("url", url)];
+        let missing = required.into_iter().find(|(_, value)| value.is_none());
+        missing.map_or(Ok(()), |(name, _)| {
+            let problem = format!("missing field `{name}`");
+            Err(InvalidAttachment::Malformed { kind: "github_reference".into(), problem })
+        })
+    }
+
     /// Adds the fields that clients may omit in a prompt, but require in the event that repeats it: some SDKs drop an event
     /// that they cannot decode, and then wait for it.
     fn completed(mut self) -> Self {
@@ -125,5 +188,35 @@ mod tests {
         assert_eq!(completed(named), named);
         let unknown = r#"{"type":"hologram","path":"a"}"#;
         assert_eq!(completed(unknown), unknown);
+    }
+
+    #[test]
+    fn attachments_that_no_client_can_read_are_invalid() {
+        let check = |text: &str| serde_json::from_str::<Attachment>(text).unwrap().check();
+        for valid in [
+            r#"{"type":"file","path":"a"}"#,
+            r#"{"type":"selection","filePath":"a"}"#,
+            r#"{"type":"blob","data":"","mimeType":"image/png"}"#,
+            r#"{"type":"blob","assetId":"a","mimeType":"image/png"}"#,
+            r#"{"type":"github_reference","number":1,"title":"t","state":"open","referenceType":"issue","url":"u"}"#,
+        ] {
+            assert_eq!(check(valid), Ok(()), "{valid}");
+        }
+        for (malformed, field) in [
+            (r#"{"type":"file"}"#, "path"),
+            (r#"{"type":"file","path":1}"#, "invalid type"),
+            (r#"{"type":"file","path":"a","lineRange":{}}"#, "start"),
+            (r#"{"type":"selection","path":"a"}"#, "filePath"),
+            (r#"{"type":"blob","data":"x"}"#, "mimeType"),
+            (r#"{"type":"github_reference","number":1,"title":"t"}"#, "state"),
+        ] {
+            let error = check(malformed).unwrap_err();
+            assert!(matches!(error, InvalidAttachment::Malformed { .. }), "{malformed}: {error}");
+            assert!(error.to_string().contains(field), "{malformed}: {error}");
+        }
+        assert_eq!(check(r#"{"path":"a"}"#), Err(InvalidAttachment::NoType));
+        assert_eq!(check("7"), Err(InvalidAttachment::NoType));
+        let unknown = Err(InvalidAttachment::UnknownType("hologram".into()));
+        assert_eq!(check(r#"{"type":"hologram"}"#), unknown);
     }
 }

@@ -48,7 +48,13 @@ impl Author {
         Self("baton grants".into())
     }
 
-    /// Returns the author for a client that approves without asking a person.
+    /// Returns the author for a client of this author that approves without asking.
+    #[must_use]
+    pub fn approving_everything(&self) -> Self {
+        Self(format!("{self}, approves everything"))
+    }
+
+    /// Returns the author for a client of nobody in particular that approves without asking.
     #[must_use]
     pub fn unattended() -> Self {
         Self("client that approves everything".into())

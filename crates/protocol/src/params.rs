@@ -43,6 +43,8 @@ pub struct SessionParams {
     pub keep: bool,
     pub session_id: Option<SessionId>,
     pub client_name: Option<String>,
+    /// Create only: the name that the user chose.
+    pub name: Option<String>,
     pub model: Option<String>,
     pub reasoning_effort: Option<String>,
     pub model_capabilities: Option<Json>,

@@ -65,11 +65,19 @@ impl Port for LocalPort {
 }
 
 impl Runtime {
-    /// Attaches a client inside the process to a session, which is created or resumed.
+    /// Attaches a client inside the process to a session, which is created or resumed by a user of a terminal.
     ///
     /// # Errors
     /// When the session cannot be created or opened.
     pub async fn join(self: &Arc<Self>, join: Join) -> Result<LocalSession, LocalError> {
+        self.join_as(join, Author::terminal("")).await
+    }
+
+    /// Attaches a client inside the process, for an author.
+    ///
+    /// # Errors
+    /// When the session cannot be created or opened.
+    pub async fn join_as(self: &Arc<Self>, join: Join, author: Author) -> Result<LocalSession, LocalError> {
         self.reap();
         let (sender, events) = mpsc::unbounded_channel();
         let client = self.new_client();
@@ -81,7 +89,7 @@ impl Runtime {
         };
         let joining = JoinRequest {
             client,
-            profile: Profile::default(),
+            profile: Profile { user: Some(author.clone()), ..Profile::default() },
             params: Box::new(params),
             legacy: false,
             kind,
@@ -98,7 +106,7 @@ impl Runtime {
                 handle
             }
         };
-        Ok(LocalSession { handle, client, author: Author::terminal(""), events })
+        Ok(LocalSession { handle, client, author, events })
     }
 }
 
@@ -108,9 +116,13 @@ impl Runtime {
     /// # Errors
     /// When another server is busy with it, or the store fails.
     pub async fn rename(self: &Arc<Self>, id: &SessionId, name: &str) -> Result<(), LocalError> {
-        let change = Box::new(Change::Name { name: name.to_owned(), by_user: true });
+        let change = Change::Name { name: name.to_owned(), by_user: true };
         let handle = self.registry.open(self, id);
-        handle.ask(Amend { change }).await.map(drop).map_err(|failure| LocalError::from(&failure))
+        handle
+            .ask(Amend::by(Author::terminal(""), change))
+            .await
+            .map(drop)
+            .map_err(|failure| LocalError::from(&failure))
     }
 }
 

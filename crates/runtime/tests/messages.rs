@@ -100,8 +100,8 @@ fn actor_asks() -> Vec<AskMessage> {
         Inspect {}.into_message(),
         Close { client: ClientId(1) }.into_message(),
         ShutDown { how: ShutdownType::Routine, reason: "r".into() }.into_message(),
-        TruncateAt { event: "e".into() }.into_message(),
-        Rewind { event: "e".into(), with_files: true }.into_message(),
+        TruncateAt { event: "e".into(), by: None }.into_message(),
+        Rewind { event: "e".into(), with_files: true, by: None }.into_message(),
         StopCompaction { manual: true }.into_message(),
     ];
     asks.extend(edits().into_iter().map(|edit| Configure { edit: Box::new(edit) }.into_message()));
@@ -130,7 +130,7 @@ fn beside_asks() -> Vec<AskMessage> {
     vec![
         ListTools {}.into_message(),
         StartCommand { name: "c".into(), cwd: Some("/w".into()), command: "ls".into(), limit }.into_message(),
-        RunCommand { name: "c".into(), command: "ls".into() }.into_message(),
+        RunCommand { name: "c".into(), command: "ls".into(), by: None }.into_message(),
         EndCommand { name: "c".into() }.into_message(),
         ListBackground {}.into_message(),
         EndBackground { id: "1".into() }.into_message(),

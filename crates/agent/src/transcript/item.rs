@@ -71,7 +71,7 @@ impl Item {
 
     /// Creates the message for a command that the user ran.
     pub(super) fn shell_run(run: &ShellRun) -> Self {
-        let ShellRun { command, output, exit_code } = run;
+        let ShellRun { command, output, exit_code, .. } = run;
         Self::plain(&format!(
             "<user_command exit_code=\"{exit_code}\">\n$ {command}\n{output}\n</user_command>"
         ))

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use baton_testkit::chat::Chat;
@@ -244,4 +244,38 @@ async fn import_reports_what_it_drops() {
     let done = program.run(&["sessions", "import", file.to_str().unwrap()]).await;
     assert_eq!(done.code(), Some(0));
     assert!(done.stderr.contains("permission mode does not count here"), "{}", done.stderr);
+}
+
+/// Writes a program that records its environment and fails.
+async fn engine_that_records_its_environment(program: &Program, name: &str, version: &str) -> PathBuf {
+    let path = program.work().join(name);
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo '{version}'; exit; }}\nenv > {name}.env\nexit 1\n"
+    );
+    // Another process writes it: one that is open for writing here cannot be executed.
+    let mut write = Command::new("sh");
+    write.args(["-c", r#"printf %s "$1" > "$0" && chmod +x "$0""#]).arg(&path).arg(script);
+    assert!(write.status().await.unwrap().success());
+    path
+}
+
+#[tokio::test]
+async fn engine_sees_the_keys_of_its_own_models_only() {
+    const KEYS: [&str; 3] = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
+    let program = KEYS.into_iter().fold(baton(), |program, key| program.env(key, format!("value-of-{key}")));
+    for (name, version, own) in [
+        ("codex", "codex-cli 0.166.0", "OPENAI_API_KEY"),
+        ("claude", "2.1.0 (Claude Code)", "ANTHROPIC_API_KEY"),
+    ] {
+        let engine = engine_that_records_its_environment(&program, name, version).await;
+        let config = program.work().join("engines.toml");
+        fs::write(&config, format!("[engines.{name}]\nprogram = {engine:?}\nmode = \"exec\"\n")).unwrap();
+        let ran =
+            program.run(&["run", "--config", config.to_str().unwrap(), "--engine", name, "hello"]).await;
+        let seen = fs::read_to_string(program.work().join(format!("{name}.env")));
+        let seen = seen.unwrap_or_else(|error| panic!("{name} did not start: {error}: {}", ran.stderr));
+        let keys: Vec<&str> =
+            KEYS.into_iter().filter(|key| seen.contains(&format!("value-of-{key}"))).collect();
+        assert_eq!(keys, [own], "{name}");
+    }
 }

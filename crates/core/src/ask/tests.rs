@@ -121,11 +121,12 @@ fn asks() -> Vec<Ask> {
         events_removed: 2,
         last_kept: Some(EVENT),
         has_prompts: true,
+        by: None,
     };
     let mut asks: Vec<Ask> = vec![
         SendPrompt { prompt: prompt() }.into(),
         SendPrompt { prompt: Box::default() }.into(),
-        EnqueueCommand { command: "/deploy now".into() }.into(),
+        EnqueueCommand { command: "/deploy now".into(), by: None }.into(),
         MoveQueued { prompt: ITEM, position: 2 }.into(),
         InsertPrompt { prompt: prompt(), position: 0 }.into(),
         DuplicateQueued { prompt: ITEM }.into(),
@@ -163,7 +164,7 @@ fn asks() -> Vec<Ask> {
         let answer = Box::new(answer);
         Ask::from(AnswerRequest { request: "r".into(), answer, by: Some(Author::http()) })
     }));
-    asks.extend(changes().into_iter().map(|change| Ask::from(Amend { change: Box::new(change) })));
+    asks.extend(changes().into_iter().map(|change| Ask::from(Amend::unsigned(change))));
     asks
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_protocol::Author;
 use baton_protocol::event::{
     AgentMode, ApprovalsChanged, Body, ContextChanged, ModeChanged, ModelChange, PermissionsChanged, Renamed,
     RulesChanged, SessionError, SessionInfo, SessionWarning, TitleChanged,
@@ -15,7 +16,7 @@ const NOTIFICATION: &str = "notification";
 
 impl Serve<Amend> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<Amend>, ask: Amend) {
-        let facts = &self.session.durable.facts;
+        let (facts, by) = (&self.session.durable.facts, ask.by);
         let body: Body = match *ask.change {
             Change::Model { model, reasoning_effort } => ModelChange {
                 previous_model: facts.model.clone(),
@@ -25,16 +26,19 @@ impl Serve<Amend> for Step<'_> {
                 reasoning_summary: None,
                 source: None,
                 cause: None,
+                by,
             }
             .into(),
-            Change::Mode(mode) => match self.mode_change(mode) {
+            Change::Mode(mode) => match self.mode_change(mode, by) {
                 Some(change) => change.into(),
                 None => return self.reply(to, None),
             },
             Change::Permissions(mode) if facts.permissions == mode => {
                 return self.reply(to, None);
             }
-            Change::Permissions(mode) => PermissionsChanged { previous_mode: facts.permissions, mode }.into(),
+            Change::Permissions(mode) => {
+                PermissionsChanged { previous_mode: facts.permissions, mode, by }.into()
+            }
             Change::Rules { edit, by } => {
                 let rules = edit.applied_to(&self.session.durable.rules);
                 if rules == *self.session.durable.rules {
@@ -59,7 +63,7 @@ impl Serve<Amend> for Step<'_> {
                 return self.reply(to, None);
             }
             Change::Name { name, by_user } => {
-                let id = self.record(Renamed { name: name.clone(), by_user });
+                let id = self.record(Renamed { name: name.clone(), by_user, by });
                 self.show(TitleChanged { title: name });
                 return self.reply(to, Some(id));
             }
@@ -80,11 +84,11 @@ impl Serve<Amend> for Step<'_> {
 
 impl Step<'_> {
     /// Returns the event for a change of the agent mode; none if the session and its running turn are in that mode.
-    pub(super) fn mode_change(&self, new_mode: AgentMode) -> Option<ModeChanged> {
+    pub(super) fn mode_change(&self, new_mode: AgentMode, by: Option<Author>) -> Option<ModeChanged> {
         let durable = &self.session.durable;
         let mut current = [durable.mode(), durable.facts.mode].into_iter();
         let previous_mode = current.find(|mode| *mode != new_mode)?;
-        Some(ModeChanged { previous_mode, new_mode })
+        Some(ModeChanged { previous_mode, new_mode, by })
     }
 
     fn log(

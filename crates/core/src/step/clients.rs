@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use baton_protocol::ClientId;
 use baton_protocol::event::{
     CapabilitiesChanged, CommandsChanged, ModelChange, SessionResume, ToolsUpdated, UiCapabilities,
 };
 use baton_protocol::tool::SlashCommand;
+use baton_protocol::{Author, ClientId};
 
 use super::Step;
 use crate::input::{Arrival, Profile};
@@ -24,6 +24,7 @@ impl Step<'_> {
             }
             Arrival::Made | Arrival::Watching => None,
         };
+        let user = profile.user.clone();
         let live = &mut self.session.live;
         let again = |name: &String| (name.clone(), client);
         live.runners.extend(profile.registered.runners.iter().map(again));
@@ -49,7 +50,7 @@ impl Step<'_> {
                     continue_pending_work: Some(continue_pending_work.unwrap_or(false)),
                 });
             }
-            self.choose_model(model, reasoning_effort);
+            self.choose_model(model, reasoning_effort, user);
             self.resolve_pending_work(pending);
         }
         self.show_changes(&before);
@@ -58,7 +59,7 @@ impl Step<'_> {
     }
 
     /// Changes the model, if the client names one that differs.
-    fn choose_model(&mut self, model: Option<String>, reasoning_effort: Option<String>) {
+    fn choose_model(&mut self, model: Option<String>, reasoning_effort: Option<String>, by: Option<Author>) {
         let facts = &self.session.durable.facts;
         let Some(new_model) = model.filter(|m| facts.model.as_ref() != Some(m)) else { return };
         self.record(ModelChange {
@@ -69,6 +70,7 @@ impl Step<'_> {
             reasoning_summary: None,
             source: Some("sdk".into()),
             cause: None,
+            by,
         });
     }
 

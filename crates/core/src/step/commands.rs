@@ -38,7 +38,8 @@ impl Serve<EnqueueCommand> for Step<'_> {
             true => Runner::Server,
             false => Runner::Clients,
         };
-        self.accept(to, Prompt { text: ask.command, mode: SendMode::Command(runner), ..Prompt::default() });
+        let (text, by, mode) = (ask.command, ask.by, SendMode::Command(runner));
+        self.accept(to, Prompt { text, by, mode, ..Prompt::default() });
     }
 }
 

@@ -56,7 +56,7 @@ struct Step<'a> {
 impl Step<'_> {
     fn take(&mut self, input: Input) {
         match input {
-            Input::Create { context, model, reasoning_effort, version } => {
+            Input::Create { context, model, reasoning_effort, version, by } => {
                 self.record(SessionStart {
                     session_id: self.session.id.clone(),
                     version: HISTORY_VERSION,
@@ -68,6 +68,7 @@ impl Step<'_> {
                     context: Some(context),
                     remote_steerable: Some(false),
                     already_in_use: Some(false),
+                    by,
                 });
             }
             Input::Attach { client, profile, arrival } => self.attach(client, profile, arrival),

@@ -37,7 +37,7 @@ impl Step<'_> {
         self.close_question(request, record, by.clone());
         self.show(ExitPlanModeCompleted { request_id: request.clone(), answer: answer.cloned() });
         if let Some(PlanAnswer::Approved { action, approves_edits, .. }) = answer {
-            self.leave_plan_mode(*action);
+            self.leave_plan_mode(*action, by.clone());
             if *approves_edits {
                 self.record(ApprovalsChanged {
                     approval: Some(Approval::Write {}),
@@ -49,9 +49,9 @@ impl Step<'_> {
         self.tool_finished(call, result_of(answer));
     }
 
-    fn leave_plan_mode(&mut self, action: PlanAction) {
+    fn leave_plan_mode(&mut self, action: PlanAction, by: Option<Author>) {
         let mode = action.mode().unwrap_or_else(|| before_plan(&self.session.durable));
-        if let Some(change) = self.mode_change(mode) {
+        if let Some(change) = self.mode_change(mode, by) {
             self.record(change);
         }
     }

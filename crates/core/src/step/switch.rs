@@ -40,7 +40,7 @@ impl Step<'_> {
         let tried = self.turn().is_some_and(|turn| turn.switched);
         match fallback.filter(|_| !tried) {
             Some(fallback) if self.session.durable.facts.switches_always => {
-                self.continue_with(fallback.model);
+                self.continue_with(fallback.model, None);
             }
             Some(fallback) if self.session.live.can_agree_to_switch() => {
                 self.request_fallback(fallback, error);
@@ -83,9 +83,9 @@ impl Step<'_> {
             RequestAnswer::NoUser => SwitchAnswer::No,
             _ => return self.reply(to, AnswerOutcome::Mismatch),
         };
-        let Some(request) = self.close_fallback_request(answer, by) else { return };
+        let Some(request) = self.close_fallback_request(answer, by.clone()) else { return };
         match answer {
-            SwitchAnswer::Yes | SwitchAnswer::YesAlways => self.continue_with(request.model),
+            SwitchAnswer::Yes | SwitchAnswer::YesAlways => self.continue_with(request.model, by),
             SwitchAnswer::No => self.fail_turn(request.error),
         }
         self.reply_after_records(to);
@@ -106,7 +106,7 @@ impl Step<'_> {
     }
 
     /// Changes the model, and repeats the model call.
-    fn continue_with(&mut self, new_model: String) {
+    fn continue_with(&mut self, new_model: String, by: Option<Author>) {
         let facts = &self.session.durable.facts;
         self.record(ModelChange {
             previous_model: facts.model.clone(),
@@ -116,6 +116,7 @@ impl Step<'_> {
             reasoning_summary: None,
             source: None,
             cause: Some(AUTO_SWITCH.into()),
+            by,
         });
         self.start(Work::CallModel { agent: None });
     }

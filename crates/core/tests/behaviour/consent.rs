@@ -70,7 +70,7 @@ fn only_an_accepted_form_that_approves_is_consent() {
 #[test]
 fn policy_decides_before_a_client_is_asked() {
     let mut world = World::new();
-    world.ask(Amend { change: Box::new(Change::Permissions(PermissionMode::AllowAll)) }).unwrap();
+    world.ask(Amend::unsigned(Change::Permissions(PermissionMode::AllowAll))).unwrap();
     assert_eq!(world.ask(consent()), Ok(Some(TrustTerm::Session)), "nobody was shown it");
 }
 

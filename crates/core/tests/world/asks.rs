@@ -52,7 +52,7 @@ impl World {
     }
 
     pub fn change(&mut self, change: Change) -> Option<EventId> {
-        self.ask(Amend { change: Box::new(change) }).expect("a change is never refused")
+        self.ask(Amend::unsigned(change)).expect("a change is never refused")
     }
 
     pub fn allow_all(&mut self) {
@@ -87,7 +87,7 @@ impl World {
     }
 
     pub fn enqueue(&mut self, command: &str) -> PromptId {
-        self.ask(EnqueueCommand { command: command.to_owned() }).expect("a command is accepted")
+        self.ask(EnqueueCommand { command: command.to_owned(), by: None }).expect("a command is accepted")
     }
 
     /// Registers or unregisters a client as a runner.
@@ -142,6 +142,7 @@ impl World {
             events_removed: (counting.len() - at) as u64,
             last_kept: at.checked_sub(1).map(|last| counting[last].1),
             has_prompts: false,
+            by: None,
         };
         let (before, is_busy) = (self.session.durable.clone(), self.session.is_busy());
         let rewound = self.ask(Truncate { cut });

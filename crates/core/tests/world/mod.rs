@@ -53,7 +53,13 @@ impl World {
             steps: 0,
         };
         let context = WorkContext { cwd: "/work".into(), ..WorkContext::default() };
-        world.take(Input::Create { context, model: None, reasoning_effort: None, version: "test".into() });
+        world.take(Input::Create {
+            context,
+            model: None,
+            reasoning_effort: None,
+            version: "test".into(),
+            by: None,
+        });
         world.attach(1, &["client_tool"]);
         world
     }

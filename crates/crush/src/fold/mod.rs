@@ -239,7 +239,7 @@ impl Fold {
     }
 
     fn shell_run(&mut self, id: String, at: Timestamp, run: &ShellRun) -> Vec<Change> {
-        let ShellRun { command, output, exit_code } = run.clone();
+        let ShellRun { command, output, exit_code, .. } = run.clone();
         vec![self.add(id, MessageRole::User, at, vec![Part::ShellCommand { command, output, exit_code }])]
     }
 

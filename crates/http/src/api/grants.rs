@@ -53,7 +53,7 @@ pub(super) async fn revoke(
         return Err(no_such_grant(&grant));
     };
     let change = Change::Revoke { grant: Some(id), by: caller.author() };
-    match ask(&door, &session, Amend { change: Box::new(change) }).await? {
+    match ask(&door, &session, Amend::by(caller.author(), change)).await? {
         Some(_) => Ok(StatusCode::NO_CONTENT),
         None => Err(no_such_grant(&grant)),
     }
@@ -78,9 +78,9 @@ pub(super) async fn revoke_all(
         ..Default::default()
     });
     let rules = Change::Rules { edit, by: caller.author() };
-    ask(&door, &session, Amend { change: Box::new(rules) }).await?;
+    ask(&door, &session, Amend::by(caller.author(), rules)).await?;
     let grants = Change::Revoke { grant: None, by: caller.author() };
-    ask(&door, &session, Amend { change: Box::new(grants) }).await?;
+    ask(&door, &session, Amend::by(caller.author(), grants)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

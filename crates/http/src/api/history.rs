@@ -17,7 +17,7 @@ use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::extract::{JsonBody, PathParams, QueryParams, session_id};
+use super::extract::{Caller, JsonBody, PathParams, QueryParams, session_id};
 use super::sessions::{ask, find, open};
 use super::types::SessionView;
 use crate::Shared;
@@ -187,10 +187,12 @@ pub(super) struct RewindResult {
         (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
 pub(super) async fn rewind(
     State(door): State<Shared>,
+    caller: Caller,
     PathParams(id): PathParams<String>,
     JsonBody(NewRewind { event, files }): JsonBody<NewRewind>,
 ) -> Result<Json<RewindResult>, ApiError> {
-    let rewound = ask(&door, &session_id(&id)?, Rewind { event, with_files: files }).await?;
+    let rewind = Rewind { event, with_files: files, by: Some(caller.author()) };
+    let rewound = ask(&door, &session_id(&id)?, rewind).await?;
     Ok(Json(RewindResult {
         outcome: name_of(rewound.outcome),
         restored: rewound.restored.iter().map(|path| path.display().to_string()).collect(),

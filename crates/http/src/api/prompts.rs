@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use baton_core::ask::{Abort, SendPrompt};
-use baton_protocol::attachment::Attachment;
+use baton_protocol::attachment::{Attachment, InvalidAttachment};
 use baton_protocol::event::{AbortReason, Body as EventBody, Event, Prompt, SendMode};
 use baton_protocol::{ClientId, PromptId, SessionId};
 use baton_runtime::session::subscription::{Received, Subscription, subscribe};
@@ -57,7 +57,7 @@ pub(super) async fn send(
     let session = session_id(&id)?;
     let prompt = Prompt {
         text: prompt.text,
-        attachments: prompt.attachments.into_iter().map(attachment).collect(),
+        attachments: prompt.attachments.into_iter().map(attachment).collect::<Result<_, _>>()?,
         mode: if prompt.immediate { SendMode::Immediate } else { SendMode::Enqueue },
         key,
         by: Some(caller.author()),
@@ -102,8 +102,11 @@ async fn is_different(
     }
 }
 
-fn attachment(object: serde_json::Map<String, serde_json::Value>) -> Attachment {
-    baton_protocol::Json::from(serde_json::Value::Object(object)).into()
+/// Reads an attachment. Only the documented types are accepted: clients of SDKs fail to read an event with another one.
+fn attachment(object: serde_json::Map<String, serde_json::Value>) -> Result<Attachment, ApiError> {
+    let attachment: Attachment = baton_protocol::Json::from(serde_json::Value::Object(object)).into();
+    let invalid = |error: InvalidAttachment| ApiError::unprocessable("invalid_attachment", error.to_string());
+    attachment.check().map(|()| attachment).map_err(invalid)
 }
 
 /// Show the state of a prompt, and the text of its answer.
@@ -124,8 +127,12 @@ pub(super) async fn show(
         // Before the state is read, so that no outcome between the two is missed.
         let mut outcomes = Outcomes::of(&door, &id);
         let view = state_of(&door, &id, &prompt).await?;
-        if view.is_settled() || tokio::time::timeout_at(until, outcomes.next()).await.is_err() {
+        if view.is_settled() || patience.is_zero() {
             return Ok(Json(view));
+        }
+        if tokio::time::timeout_at(until, outcomes.next()).await.is_err() {
+            // The prompt may have been started while the client waited.
+            return Ok(Json(state_of(&door, &id, &prompt).await?));
         }
     }
 }

@@ -7,7 +7,7 @@ use baton_core::{self as core, AnswerOutcome, Elicited};
 use baton_protocol::event::{Body as EventBody, Event, PlanAnswer, RequestClosed, SwitchAnswer};
 use baton_protocol::permission::{PermissionOutcome, Verdict};
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{Author, RequestId, SessionId};
+use baton_protocol::{RequestId, SessionId};
 use baton_runtime::mcp::McpRequest;
 use baton_runtime::metadata;
 use baton_runtime::session::ask::Mcp;
@@ -217,7 +217,7 @@ async fn mcp(handle: &Handle, request: McpRequest) -> Result<serde_json::Value, 
 fn core_answer(answer: RequestAnswer, caller: &Caller) -> core::RequestAnswer {
     match answer {
         RequestAnswer::Permission { decision: Decision::ApproveUnattended, .. } => {
-            core::RequestAnswer::ApproveUnattended(caller.identity.author(Author::unattended()))
+            core::RequestAnswer::ApproveUnattended(caller.author().approving_everything())
         }
         RequestAnswer::Permission { decision, grant, feedback } => {
             let verdict = match decision {
@@ -265,6 +265,7 @@ fn core_answer(answer: RequestAnswer, caller: &Caller) -> core::RequestAnswer {
 mod tests {
     use super::*;
     use baton_people::{Digest, Identity, Proof, Role};
+    use baton_protocol::Author;
 
     #[test]
     fn answers_name_the_person_who_gives_them() {
@@ -275,7 +276,8 @@ mod tests {
         let by = Author("ada".into());
         let approve = |decision| RequestAnswer::Permission { decision, grant: None, feedback: None };
         let unattended = core_answer(approve(Decision::ApproveUnattended), &ada);
-        assert_eq!(unattended, core::RequestAnswer::ApproveUnattended(by.clone()));
+        let by_client = Author("ada, approves everything".into());
+        assert_eq!(unattended, core::RequestAnswer::ApproveUnattended(by_client));
         let attended = core_answer(approve(Decision::Approve), &ada);
         assert_eq!(attended, core::RequestAnswer::Permission(Verdict::ApproveOnce, by));
         let owner = at_terminal(Identity::Owner);
@@ -283,6 +285,7 @@ mod tests {
         let by = Author("terminal (root)".into());
         assert_eq!(attended, core::RequestAnswer::Permission(Verdict::ApproveOnce, by));
         let unattended = core_answer(approve(Decision::ApproveUnattended), &owner);
-        assert_eq!(unattended, core::RequestAnswer::ApproveUnattended(Author::unattended()));
+        let by_client = Author("terminal (root), approves everything".into());
+        assert_eq!(unattended, core::RequestAnswer::ApproveUnattended(by_client));
     }
 }

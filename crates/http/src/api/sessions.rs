@@ -6,14 +6,14 @@ use axum::Json;
 use axum::extract::State;
 use baton_core::ask::Amend;
 use baton_core::{Change, Profile};
-use baton_protocol::SessionId;
 use baton_protocol::event::PermissionMode;
 use baton_protocol::params::{SessionParams, SystemMessageConfig, SystemMessageMode};
 use baton_protocol::provider::ProviderConfig;
+use baton_protocol::{Author, SessionId};
 use baton_store::{StoreError, Summary};
 use http::StatusCode;
 
-use super::extract::{JsonBody, PathParams, QueryParams, session_id};
+use super::extract::{Caller, JsonBody, PathParams, QueryParams, session_id};
 use super::types::{Limit, ListQuery, NewSession, SessionChange, SessionList, SessionView};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -46,6 +46,7 @@ pub(super) async fn list(
         (status = 422, description = "Request body does not match the schema, or the working directory does not exist", body = ErrorBody)))]
 pub(super) async fn create(
     State(door): State<Shared>,
+    caller: Caller,
     JsonBody(new): JsonBody<NewSession>,
 ) -> Result<(StatusCode, Json<SessionView>), ApiError> {
     let id = match &new.id {
@@ -59,19 +60,19 @@ pub(super) async fn create(
         return Err(ApiError::unprocessable("no_such_directory", message));
     }
     let allow_all = new.allow_all_tools;
-    let joining = creating_client(&door, new)?;
+    let joining = creating_client(&door, caller.author(), new)?;
     let client = joining.client;
     let (handle, _) = door.runtime.registry.create(&door.runtime, &id, joining, Arc::new(NoEvents)).await?;
     handle.leave(client);
     if allow_all {
-        let change = Box::new(Change::Permissions(PermissionMode::AllowAll));
-        handle.ask(Amend { change }).await?;
+        let change = Change::Permissions(PermissionMode::AllowAll);
+        handle.ask(Amend::by(caller.author(), change)).await?;
     }
     Ok((StatusCode::CREATED, Json(view(&door, &id).await?)))
 }
 
 /// Returns the client that creates a session. HTTP clients do not stay attached: this one leaves when the session exists.
-fn creating_client(door: &Shared, new: NewSession) -> Result<JoinRequest, ApiError> {
+fn creating_client(door: &Shared, user: Author, new: NewSession) -> Result<JoinRequest, ApiError> {
     let system_message = new.instructions.map(|content| SystemMessageConfig {
         mode: SystemMessageMode::Append,
         content: Some(content),
@@ -90,7 +91,7 @@ fn creating_client(door: &Shared, new: NewSession) -> Result<JoinRequest, ApiErr
         keep: true,
         ..client_params()
     };
-    Ok(temporary_client(door, params, JoinKind::Create))
+    Ok(temporary_client(door, Some(user), params, JoinKind::Create))
 }
 
 /// Returns the parameters that all clients of this door have in common.
@@ -98,10 +99,15 @@ fn client_params() -> SessionParams {
     SessionParams { streaming: Some(true), client_name: Some("http".into()), ..SessionParams::default() }
 }
 
-fn temporary_client(door: &Shared, params: SessionParams, kind: JoinKind) -> JoinRequest {
+fn temporary_client(
+    door: &Shared,
+    user: Option<Author>,
+    params: SessionParams,
+    kind: JoinKind,
+) -> JoinRequest {
     JoinRequest {
         client: door.runtime.new_client(),
-        profile: Profile::default(),
+        profile: Profile { user, ..Profile::default() },
         params: Box::new(params),
         legacy: false,
         kind,
@@ -134,7 +140,7 @@ async fn join_and_leave(door: &Shared, id: &SessionId) -> Result<Result<(), Fail
     let handle = open(door, id).await?;
     let params =
         SessionParams { continue_pending_work: Some(true), disable_resume: Some(true), ..client_params() };
-    let joining = temporary_client(door, params, JoinKind::Resume);
+    let joining = temporary_client(door, None, params, JoinKind::Resume);
     let client = joining.client;
     let joined = handle.join(joining, Arc::new(NoEvents)).await.map(drop);
     handle.leave(client);
@@ -165,6 +171,7 @@ async fn view(door: &Shared, id: &SessionId) -> Result<SessionView, ApiError> {
         (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
 pub(super) async fn change(
     State(door): State<Shared>,
+    caller: Caller,
     PathParams(id): PathParams<String>,
     JsonBody(change): JsonBody<SessionChange>,
 ) -> Result<Json<SessionView>, ApiError> {
@@ -190,7 +197,7 @@ pub(super) async fn change(
         ask(&door, &id, Configure { edit: Box::new(edit) }).await?;
     }
     for change in changes {
-        ask(&door, &id, Amend { change: Box::new(change) }).await?;
+        ask(&door, &id, Amend::by(caller.author(), change)).await?;
     }
     Ok(Json(view(&door, &id).await?))
 }

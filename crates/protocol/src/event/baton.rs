@@ -238,12 +238,15 @@ pub struct EngineUsage {
 }
 
 /// A user ran a command in the session's directory. The model sees it with the next prompt.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShellRun {
     pub command: String,
     pub output: String,
     pub exit_code: i32,
+    /// The user; none in histories of older versions.
+    pub by: Option<Author>,
 }
 
 /// A hook changed the arguments of a tool call; the model sees the new ones from here on.
@@ -279,12 +282,15 @@ pub struct RulesChanged {
 }
 
 /// The session was renamed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Renamed {
     pub name: String,
     /// Whether a user chose the name; an automatic name never replaces it.
     pub by_user: bool,
+    /// Who renamed it; none for an automatic name, and in histories of older versions.
+    pub by: Option<Author>,
 }
 
 /// The conversation was rewound. Nothing is erased: the events from `from_seq` up to this one stay in the
@@ -303,6 +309,8 @@ pub struct HistoryTruncated {
     pub last_kept: Option<EventId>,
     /// Whether any user message is left.
     pub has_prompts: bool,
+    /// Who rewound it; none in histories of older versions.
+    pub by: Option<Author>,
 }
 
 /// Token counts of one model call, stored with the answer.

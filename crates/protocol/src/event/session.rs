@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::ids::{EventId, SessionId};
+use crate::ids::{Author, EventId, SessionId};
 use crate::json::Json;
 use crate::time::Timestamp;
 
@@ -38,6 +38,9 @@ pub struct SessionStart {
     pub context: Option<WorkContext>,
     pub remote_steerable: Option<bool>,
     pub already_in_use: Option<bool>,
+    /// Who created it; none in histories of older versions. Specific to Baton.
+    #[serde(rename = "batonBy")]
+    pub by: Option<Author>,
 }
 
 /// A client resumed an existing session.
@@ -135,6 +138,9 @@ pub struct ModelChange {
     pub reasoning_summary: Option<String>,
     pub source: Option<String>,
     pub cause: Option<String>,
+    /// Who changed it; none for the server itself, and in histories of older versions. Specific to Baton.
+    #[serde(rename = "batonBy")]
+    pub by: Option<Author>,
 }
 
 /// How autonomously the agent works.
@@ -149,11 +155,15 @@ pub enum AgentMode {
 }
 
 /// The mode changed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModeChanged {
     pub previous_mode: AgentMode,
     pub new_mode: AgentMode,
+    /// Who changed it; none in histories of older versions. Specific to Baton.
+    #[serde(rename = "batonBy")]
+    pub by: Option<Author>,
 }
 
 /// Whether tools need permission.
@@ -167,11 +177,15 @@ pub enum PermissionMode {
 }
 
 /// The permission mode changed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionsChanged {
     pub previous_mode: PermissionMode,
     pub mode: PermissionMode,
+    /// Who changed it; none in histories of older versions. Specific to Baton.
+    #[serde(rename = "batonBy")]
+    pub by: Option<Author>,
 }
 
 /// The kind of change to a file.

@@ -130,7 +130,7 @@ fn truncated_line_is_an_error() {
 
 #[test]
 fn baton_events_are_not_public() {
-    assert!(!Body::from(Renamed { name: "n".into(), by_user: true }).is_public());
+    assert!(!Body::from(Renamed { name: "n".into(), by_user: true, by: None }).is_public());
     assert!(Body::from(SessionIdle::default()).is_public());
 }
 

@@ -180,7 +180,7 @@ impl SessionExtensions {
     fn warn(&self, message: String) {
         let change = Change::Log { level: LogLevel::Warning, message, url: None, ephemeral: true };
         // A session that has ended meanwhile has nobody to warn.
-        let _ = self.handle.tell(Amend { change: Box::new(change) });
+        let _ = self.handle.tell(Amend::unsigned(change));
     }
 }
 
@@ -195,7 +195,7 @@ fn without_pid(mut described: Value) -> Value {
 pub(crate) fn show(handle: &Handle, kind: &str, data: Value) {
     let body = Body::Unknown { kind: kind.into(), data: Json::from(data) };
     // A session that has ended meanwhile has no clients.
-    let _ = handle.tell(Amend { change: Box::new(Change::Shown(Box::new(body))) });
+    let _ = handle.tell(Amend::unsigned(Change::Shown(Box::new(body))));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

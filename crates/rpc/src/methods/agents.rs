@@ -121,7 +121,7 @@ struct Select {
 /// Selects an agent for the conversation, from the next prompt on.
 pub(super) fn select(call: &Call<'_>) -> Handled {
     let (handle, Select { name }) = call.parse_for_session()?;
-    let runtime = call.runtime().clone();
+    let (runtime, by) = (call.runtime().clone(), call.author());
     call.later(async move {
         let settings = with_found_agents(&runtime, &handle, SkillsRequest::List).await?;
         let Some(agent) = settings.agents().find(|agent| agent.name == name) else {
@@ -137,7 +137,7 @@ pub(super) fn select(call: &Call<'_>) -> Handled {
         };
         let edit = Box::new(SettingsEdit::SelectAgent(Some(agent.name.clone())));
         handle.tell(Configure { edit })?;
-        amend(&handle, Change::Noted(Box::new(selected.into()))).await?;
+        amend(&handle, by, Change::Noted(Box::new(selected.into()))).await?;
         Ok(json!({ "agent": described(agent) }))
     })
 }

@@ -167,7 +167,7 @@ impl Call<'_> {
 
     /// Changes a setting of a session or records an event, and answers with `value` once that is durable.
     pub(super) fn amend(&self, handle: &Handle, change: Change, value: Value) -> Handled {
-        self.ask(handle, Amend { change: Box::new(change) }, move |_| value)
+        self.ask(handle, Amend::by(self.author(), change), move |_| value)
     }
 
     /// Answers from the state of the session that the parameter `sessionId` names.
@@ -178,8 +178,8 @@ impl Call<'_> {
 }
 
 /// Changes a setting of a session or records an event. Returns once that is durable.
-pub(super) async fn amend(handle: &Handle, change: Change) -> Result<(), Failure> {
-    handle.ask(Amend { change: Box::new(change) }).await.map(drop)
+pub(super) async fn amend(handle: &Handle, by: Author, change: Change) -> Result<(), Failure> {
+    handle.ask(Amend::by(by, change)).await.map(drop)
 }
 
 /// Returns the result of methods that return nothing.

@@ -93,8 +93,9 @@ struct Invoke {
 /// Executes a command of the server. Commands of clients are executed with `session.commands.execute`.
 pub(super) fn invoke(call: &Call<'_>) -> Handled {
     let (handle, Invoke { name, input }) = call.parse_for_session()?;
+    let by = Some(call.author());
     call.later(async move {
-        match own_command::run(&handle, &name, input.as_deref().unwrap_or_default()).await {
+        match own_command::run(&handle, &name, input.as_deref().unwrap_or_default(), by).await {
             Ok(Ran::Text(text)) => Ok(json!({ "kind": "text", "text": text })),
             Ok(Ran::Done) => Ok(json!({ "kind": "completed" })),
             Ok(Ran::Prompt { prompt, display }) => {
@@ -117,5 +118,9 @@ pub(super) fn enqueue(call: &Call<'_>) -> Handled {
     if command.trim_matches(['/', ' ']).is_empty() {
         return Err(CallError::invalid("`command` must name a command, such as /compact"));
     }
-    call.ask(&handle, EnqueueCommand { command }, |id| json!({ "queued": true, "queueId": id }))
+    call.ask(
+        &handle,
+        EnqueueCommand { command, by: Some(call.author()) },
+        |id| json!({ "queued": true, "queueId": id }),
+    )
 }

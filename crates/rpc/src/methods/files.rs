@@ -24,11 +24,12 @@ impl Call<'_> {
         request: FileRequest,
         read: impl FnOnce(FileReply) -> (Value, Option<Body>) + Send + 'static,
     ) -> Handled {
+        let by = self.author();
         self.later(async move {
             let served = handle.ask(UseFiles { request: Box::new(request) }).await?;
             let (value, event) = read(served.map_err(CallError::failed)?);
             if let Some(event) = event {
-                amend(&handle, Change::Noted(Box::new(event))).await?;
+                amend(&handle, by, Change::Noted(Box::new(event))).await?;
             }
             Ok(value)
         })

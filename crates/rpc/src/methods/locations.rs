@@ -79,7 +79,7 @@ async fn set_location(
     let view = handle.inspect().await?;
     let before = view.session.durable.rules.location.as_ref().map(|known| known.key.clone());
     let edit = Box::new(RulesEdit { location: Some(Some(location)), ..RulesEdit::default() });
-    amend(handle, Change::Rules { edit, by }).await?;
+    amend(handle, by.clone(), Change::Rules { edit, by }).await?;
     Ok(before)
 }
 

@@ -47,7 +47,7 @@ fn change_directory(call: &Call<'_>, edit: impl FnOnce(String) -> RulesEdit + Se
             )));
         }
         let directory = resolved(path).await.to_string_lossy().into_owned();
-        amend(&handle, Change::Rules { edit: Box::new(edit(directory)), by }).await?;
+        amend(&handle, by.clone(), Change::Rules { edit: Box::new(edit(directory)), by }).await?;
         Ok(success())
     })
 }

@@ -27,9 +27,9 @@ fn change_rules(call: &Call<'_>, handle: Handle, edit: RulesEdit, mode: Option<P
         let cwd = handle.inspect().await?.cwd().to_owned();
         let edit = Box::new(with_resolved_paths(edit, Path::new(&cwd), home.as_deref()).await);
         // Rules first: no request is decided by the new mode without the new deny rules.
-        amend(&handle, Change::Rules { edit, by }).await?;
+        amend(&handle, by.clone(), Change::Rules { edit, by: by.clone() }).await?;
         if let Some(mode) = mode {
-            amend(&handle, Change::Permissions(mode)).await?;
+            amend(&handle, by, Change::Permissions(mode)).await?;
         }
         Ok(success())
     })
@@ -193,8 +193,8 @@ pub(super) fn reset(call: &Call<'_>) -> Handled {
         location: include_location.unwrap_or(true).then_some(None),
         ..RulesEdit::default()
     });
-    let rules = Box::new(Change::Rules { edit, by: by.clone() });
-    handle.tell(Amend { change: rules })?;
+    let rules = Change::Rules { edit, by: by.clone() };
+    handle.tell(Amend::by(by.clone(), rules))?;
     call.amend(&handle, Change::Revoke { grant: None, by }, success())
 }
 
@@ -216,7 +216,7 @@ struct RevokeGrant {
 pub(super) fn revoke_grant(call: &Call<'_>) -> Handled {
     let (handle, RevokeGrant { grant_id }) = call.parse_for_session()?;
     let change = Change::Revoke { grant: Some(grant_id), by: call.author() };
-    let ask = Amend { change: Box::new(change) };
+    let ask = Amend::by(call.author(), change);
     call.ask(&handle, ask, |event| json!({ "success": event.is_some() }))
 }
 

@@ -10,6 +10,7 @@ use baton_protocol::{PromptId, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::sessions::prompt_of;
 use super::{Call, Handled, void};
 use crate::errors::CallError;
 use baton_runtime::session::Handle;
@@ -111,7 +112,8 @@ pub(super) fn insert(call: &Call<'_>) -> Handled {
     message.insert("sessionId".into(), json!(session_id));
     let prompt: SendParams = serde_json::from_value(Value::Object(message))
         .map_err(|error| CallError::invalid(format_args!("message: {error}")))?;
-    let ask = InsertPrompt { prompt: Box::new(prompt.into()), position: clamped(position) };
+    let prompt = prompt_of(call, prompt)?;
+    let ask = InsertPrompt { prompt: Box::new(prompt), position: clamped(position) };
     edit(call, &call.attached(&session_id)?, ask, |id| json!({ "id": id }))
 }
 

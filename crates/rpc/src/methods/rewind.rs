@@ -26,7 +26,7 @@ struct Truncate {
 pub(super) fn truncate(call: &Call<'_>) -> Handled {
     let (handle, Truncate { event_id }) = call.parse_for_session()?;
     let removed = |events| json!({ "eventsRemoved": events, "checkpointCleanupFailed": false });
-    call.ask(&handle, TruncateAt { event: event_id }, removed)
+    call.ask(&handle, TruncateAt { event: event_id, by: Some(call.author()) }, removed)
 }
 
 /// Inputs of a rewind: the state of the session, and the changes of its tools.
@@ -134,7 +134,8 @@ enum RewindMode {
 /// Rewinds the conversation to before a prompt. A rewind that is refused or fails is an outcome, not an error.
 pub(super) fn rewind(call: &Call<'_>) -> Handled {
     let (handle, RewindParams { event_id: event, mode }) = call.parse_for_session()?;
-    let ask = Rewind { event, with_files: mode == RewindMode::ConversationAndFiles };
+    let with_files = mode == RewindMode::ConversationAndFiles;
+    let ask = Rewind { event, with_files, by: Some(call.author()) };
     call.ask(&handle, ask, |rewound| described(&rewound))
 }
 

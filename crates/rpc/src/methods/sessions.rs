@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::ask::{Abort, SendPrompt, Suspend};
+use baton_core::ask::{Abort, Amend, Change, SendPrompt, Suspend};
 use baton_core::{Profile, Registered};
 use baton_protocol::SessionId;
+use baton_protocol::attachment::InvalidAttachment;
 use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
 use baton_protocol::params::{OnlySession, SendParams, SessionParams};
 use serde::Deserialize;
@@ -37,7 +38,9 @@ pub(super) fn create_session(
     let mut joining = joining(call, params, JoinKind::Create);
     let connection = call.connection.clone();
     let mut warnings = ignored_options::describe(&call.params);
+    let (name, by) = (chosen_name(&joining.params), call.author());
     async move {
+        let name = name?;
         workflows::check_declared(&joining.params)?;
         let runtime = connection.runtime.clone();
         let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
@@ -48,10 +51,23 @@ pub(super) fn create_session(
         let (handle, joined) = runtime.registry.create(&runtime, &id, joining, port).await?;
         let result = described(&runtime, &handle, &joined, &wanted);
         defaults.apply(&handle);
+        if let Some(name) = name {
+            // A session that has ended meanwhile needs no name.
+            let _ = handle.tell(Amend::by(by, Change::Name { name, by_user: true }));
+        }
         ignored_options::warn(&handle, warnings, JoinKind::Create);
         connection.attach(handle.clone());
         wanted.start_extensions(&connection, &handle).await;
         Ok(result)
+    }
+}
+
+/// Returns the name that the client chose for the session.
+fn chosen_name(params: &SessionParams) -> Result<Option<String>, CallError> {
+    let name = params.name.as_ref().map(|name| name.trim().to_owned());
+    match name.as_deref() {
+        Some("") => Err(CallError::invalid("the name must not be empty")),
+        _ => Ok(name),
     }
 }
 
@@ -123,6 +139,7 @@ pub(super) async fn resume_session(
 
 pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) -> JoinRequest {
     let profile = Profile {
+        user: Some(call.author()),
         tools: params.tools.clone().unwrap_or_default(),
         commands: params.commands.clone().unwrap_or_default(),
         user_input: params.request_user_input.unwrap_or(false),
@@ -196,7 +213,19 @@ pub(super) fn prompt(call: &Call<'_>) -> Result<(Handle, Prompt), CallError> {
         return Err(CallError::invalid("`responseFormat` is not supported; ask for JSON in the prompt"));
     }
     let handle = call.attached(&params.session_id)?;
-    Ok((handle, Prompt { by: Some(call.author()), ..params.into() }))
+    Ok((handle, prompt_of(call, params)?))
+}
+
+/// Returns the prompt of a client. Attachments of a type that this version does not know are passed on: a newer SDK may know
+/// it. Those that no SDK can read are refused, because every client of the session would fail to read the event.
+pub(super) fn prompt_of(call: &Call<'_>, params: SendParams) -> Result<Prompt, CallError> {
+    for attachment in params.attachments.iter().flatten() {
+        match attachment.check() {
+            Ok(()) | Err(InvalidAttachment::UnknownType(_)) => {}
+            Err(invalid) => return Err(CallError::invalid(format_args!("attachments: {invalid}"))),
+        }
+    }
+    Ok(Prompt { by: Some(call.author()), ..params.into() })
 }
 
 #[derive(Deserialize)]

@@ -10,10 +10,10 @@ use baton_protocol::provider::ProviderConfig;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Call, Handled, amend, permissions, state, success, void};
+use super::{Call, Handled, amend, ignored_options, permissions, state, success, void};
 use crate::errors::CallError;
 use baton_runtime::session::ask::Configure;
-use baton_runtime::session::{OptionsEdit, SettingsEdit};
+use baton_runtime::session::{JoinKind, OptionsEdit, SettingsEdit};
 
 pub(super) fn current_model(call: &Call<'_>) -> Handled {
     call.inspect(|view| {
@@ -57,10 +57,11 @@ struct Effort {
 
 pub(super) fn reasoning_effort(call: &Call<'_>) -> Handled {
     let (handle, Effort { reasoning_effort }) = call.parse_for_session()?;
+    let by = call.author();
     call.later(async move {
         let current = handle.inspect().await?.session.durable.facts.model;
-        let model = current.unwrap_or_default();
-        amend(&handle, Change::Model { model, reasoning_effort: Some(reasoning_effort.clone()) }).await?;
+        let (model, effort) = (current.unwrap_or_default(), Some(reasoning_effort.clone()));
+        amend(&handle, by, Change::Model { model, reasoning_effort: effort }).await?;
         Ok(json!({ "reasoningEffort": reasoning_effort }))
     })
 }
@@ -110,7 +111,7 @@ pub(super) fn set_auto_name(call: &Call<'_>) -> Handled {
         return call.now(json!({ "applied": false }));
     }
     let change = Change::Name { name, by_user: false };
-    let ask = Amend { change: Box::new(change) };
+    let ask = Amend::by(call.author(), change);
     call.ask(&handle, ask, |event| json!({ "applied": event.is_some() }))
 }
 
@@ -138,7 +139,7 @@ pub(super) fn permission_mode(call: &Call<'_>) -> Handled {
     call.inspect(|view| json!({ "mode": view.session.durable.facts.permissions }))
 }
 
-/// Options of a live session. Unsupported ones are ignored, as unknown fields are everywhere.
+/// Options of a live session. The session warns of those that have no effect.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct UpdateOptions {
@@ -159,7 +160,7 @@ pub(super) fn update_options(call: &Call<'_>) -> Handled {
     let reasoning_effort = options.reasoning_effort;
     let model = options.model.map(|model| Change::Model { model, reasoning_effort });
     let directory = options.working_directory;
-    let client = call.connection.client;
+    let (client, by) = (call.connection.client, call.author());
     let edit = SettingsEdit::Options(Box::new(OptionsEdit {
         client_name: options.client_name,
         available_tools: options.available_tools,
@@ -170,12 +171,13 @@ pub(super) fn update_options(call: &Call<'_>) -> Handled {
         ask_user_disabled: options.ask_user_disabled,
     }));
     let configure = Configure { edit: Box::new(edit) };
+    ignored_options::warn(&handle, ignored_options::describe_update(&call.params), JoinKind::Resume);
     // The next call on this connection finds the settings changed, unless a directory has to be checked first.
     let Some(directory) = directory else {
         handle.tell(configure)?;
         return call.later(async move {
             if let Some(model) = model {
-                amend(&handle, model).await?;
+                amend(&handle, by, model).await?;
             }
             Ok(success())
         });
@@ -184,7 +186,7 @@ pub(super) fn update_options(call: &Call<'_>) -> Handled {
         let context = state::context_change(directory).await?;
         handle.tell(configure)?;
         for change in model.into_iter().chain([context]) {
-            amend(&handle, change).await?;
+            amend(&handle, by.clone(), change).await?;
         }
         Ok(success())
     })
@@ -213,5 +215,5 @@ pub(super) fn log(call: &Call<'_>) -> Handled {
     };
     let ephemeral = params.ephemeral.unwrap_or(false);
     let change = Change::Log { level, message: params.message, url: params.url, ephemeral };
-    call.ask(&handle, Amend { change: Box::new(change) }, |event| json!({ "eventId": event }))
+    call.ask(&handle, Amend::by(call.author(), change), |event| json!({ "eventId": event }))
 }

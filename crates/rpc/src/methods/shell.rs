@@ -75,7 +75,7 @@ struct ExecuteUserRequested {
 pub(super) fn execute_user_requested(call: &Call<'_>) -> Handled {
     let (handle, ExecuteUserRequested { request_id, command }) = call.parse_for_session()?;
     require_command(&command)?;
-    let reply = handle.ask(RunCommand { name: request_id, command });
+    let reply = handle.ask(RunCommand { name: request_id, command, by: Some(call.author()) });
     call.later(async move {
         let Some(run) = reply.await? else {
             return Err(CallError::failed("a command with this requestId is running already"));

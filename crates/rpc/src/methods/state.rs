@@ -59,9 +59,10 @@ struct SetWorkingDirectory {
 
 pub(super) fn set_working_directory(call: &Call<'_>) -> Handled {
     let (handle, SetWorkingDirectory { working_directory }) = call.parse_for_session()?;
+    let by = call.author();
     call.later(async move {
         let result = json!({ "workingDirectory": working_directory });
-        amend(&handle, context_change(working_directory).await?).await?;
+        amend(&handle, by, context_change(working_directory).await?).await?;
         Ok(result)
     })
 }

@@ -119,12 +119,13 @@ pub(super) fn cancel(call: &Call<'_>) -> Handled {
 /// Removes an ended command or sub-agent from the list.
 pub(super) fn remove(call: &Call<'_>) -> Handled {
     let (handle, Task { id }) = call.parse_for_session()?;
+    let by = call.author();
     call.later(async move {
         let view = handle.inspect().await?;
         let mut agents = view.session.durable.known_agents();
         if agents.any(|agent| agent.id.as_str() == id && agent.ending.is_some()) {
             let agent_id = AgentId::from(id.as_str());
-            amend(&handle, Change::Noted(Box::new(AgentForgotten { agent_id }.into()))).await?;
+            amend(&handle, by, Change::Noted(Box::new(AgentForgotten { agent_id }.into()))).await?;
             return Ok(json!({ "removed": true }));
         }
         let removed = handle.ask(ForgetBackground { id }).await?;

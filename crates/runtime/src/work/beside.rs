@@ -99,7 +99,7 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
             Respond::<asks::StartCommand>::new(respond).with(start_command(&scope, ask).await);
         }
         BesideAsk::RunCommand(ask) => {
-            let ran = run_command(&scope, &ask.name, ask.command).await;
+            let ran = run_command(&scope, ask).await;
             Respond::<asks::RunCommand>::new(respond).with(Ok(ran));
         }
         BesideAsk::EndBackground(ask) => {
@@ -283,11 +283,11 @@ async fn start_command(scope: &WorkScope, ask: crate::session::ask::StartCommand
 
 /// Runs a command of a user. One that exits is recorded, so that the model sees it with the next prompt; one that was
 /// stopped is not.
-async fn run_command(scope: &WorkScope, name: &str, command: String) -> Option<CommandRun> {
+async fn run_command(scope: &WorkScope, ask: crate::session::ask::RunCommand) -> Option<CommandRun> {
     let cwd = scope.session.durable.facts.context.cwd.clone();
-    let ran = scope.tools.run_named(name, cwd.into(), &command).await?;
+    let ran = scope.tools.run_named(&ask.name, cwd.into(), &ask.command).await?;
     if let Some(exit_code) = ran.exit_code {
-        scope.note(ShellRun { command, output: ran.output.clone(), exit_code });
+        scope.note(ShellRun { command: ask.command, output: ran.output.clone(), exit_code, by: ask.by });
     }
     Some(ran)
 }

@@ -57,8 +57,7 @@ pub(super) async fn before(scope: &WorkScope, files: Vec<PathBuf>) -> Result<Wat
         let recorded =
             |(path, before): &(PathBuf, Preimage)| KeptFile { path: name(path), before: before.clone() };
         let event = FilesKept { files: new.iter().map(recorded).collect() };
-        let change = Box::new(Change::Noted(Box::new(event.into())));
-        scope.handle().ask(Amend { change }).await?;
+        scope.handle().ask(Amend::unsigned(Change::Noted(Box::new(event.into())))).await?;
         tracked.files.extend(new.into_iter().map(|(path, before)| (path, TrackedFile::new(before))));
     }
     for path in &files {

@@ -2,8 +2,8 @@
 
 use baton_core::Change;
 use baton_core::ask::{Amend, SendPrompt};
-use baton_protocol::PromptId;
 use baton_protocol::event::{PermissionMode, Prompt};
+use baton_protocol::{Author, PromptId};
 
 use super::WorkScope;
 use crate::session::ask::{CompactNow, CompactionOptions, Skills, StopCompaction};
@@ -49,11 +49,11 @@ impl From<Failure> for NotRun {
     }
 }
 
-/// Runs a command.
+/// Runs a command for a user.
 ///
 /// # Errors
 /// When the command is unknown, its arguments are invalid, or the session refuses it.
-pub async fn run(handle: &Handle, name: &str, input: &str) -> Result<Ran, NotRun> {
+pub async fn run(handle: &Handle, name: &str, input: &str, by: Option<Author>) -> Result<Ran, NotRun> {
     let given = name.trim().trim_start_matches('/');
     let name = given.to_lowercase();
     let change = match (name.as_str(), input.trim()) {
@@ -77,7 +77,7 @@ pub async fn run(handle: &Handle, name: &str, input: &str) -> Result<Ran, NotRun
         }
         (_, input) => return skill(handle, given, input).await,
     };
-    handle.ask(Amend { change: Box::new(change) }).await?;
+    handle.ask(Amend { change: Box::new(change), by }).await?;
     Ok(Ran::Done)
 }
 
@@ -95,8 +95,8 @@ async fn skill(handle: &Handle, name: &str, input: &str) -> Result<Ran, NotRun> 
 /// Runs a command from the queue. When it is cancelled, a compaction that it started is stopped.
 pub(super) async fn run_queued(scope: &WorkScope, command: PromptId) -> Result<Option<String>, String> {
     let queued = scope.session.durable.inbox.iter().find(|item| item.id == command);
-    let text = queued.map(|item| item.prompt.text.trim().to_owned()).unwrap_or_default();
-    let (name, input) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
+    let (text, by) = queued.map(|item| (item.prompt.text.trim(), item.prompt.by.clone())).unwrap_or_default();
+    let (name, input) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let handle = scope.handle();
     tokio::select! {
         () = scope.cancel.cancelled() => {
@@ -105,10 +105,10 @@ pub(super) async fn run_queued(scope: &WorkScope, command: PromptId) -> Result<O
             }
             Err("cancelled".into())
         }
-        ran = run(&handle, name, input) => match ran {
+        ran = run(&handle, name, input, by.clone()) => match ran {
             Ok(Ran::Done) => Ok(None),
             Ok(Ran::Text(text)) => Ok(Some(text)),
-            Ok(Ran::Prompt { prompt, display }) => send(&handle, prompt, display).await,
+            Ok(Ran::Prompt { prompt, display }) => send(&handle, prompt, display, by).await,
             Err(NotRun::Wrong(why)) => Err(why),
             Err(NotRun::Failed(failure)) => Err(failure.to_string()),
         },
@@ -116,8 +116,13 @@ pub(super) async fn run_queued(scope: &WorkScope, command: PromptId) -> Result<O
 }
 
 /// Sends the prompt that follows a command.
-async fn send(handle: &Handle, text: String, display: String) -> Result<Option<String>, String> {
-    let prompt = Prompt { text, display: Some(display), ..Prompt::default() };
+async fn send(
+    handle: &Handle,
+    text: String,
+    display: String,
+    by: Option<Author>,
+) -> Result<Option<String>, String> {
+    let prompt = Prompt { text, display: Some(display), by, ..Prompt::default() };
     let sent = handle.ask(SendPrompt { prompt: Box::new(prompt) }).await;
     sent.map(|_| None).map_err(|failure| failure.to_string())
 }

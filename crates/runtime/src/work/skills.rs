@@ -145,7 +145,7 @@ async fn invoke(scope: &WorkScope, name: &str, input: &str) -> Result<Value, Str
     let found = found.ok_or_else(|| format!("unknown command /{name}; see /help"))?;
     let read = scope.tools.skills().read(found, SkillTrigger::UserInvoked).await?;
     let body = Body::from(at_turn(scope, read));
-    let recorded = scope.handle().ask(Amend { change: Box::new(Change::Noted(Box::new(body))) }).await;
+    let recorded = scope.handle().ask(Amend::unsigned(Change::Noted(Box::new(body)))).await;
     recorded.map_err(|failure| failure.to_string())?;
     let display = format!("/{} {input}", found.command).trim_end().to_owned();
     let mut prompt = format!("Use the skill \"{}\" that was just loaded.", found.name);

@@ -1,7 +1,9 @@
 //! Outcomes and answers of prompts, also of sessions that another server has used meanwhile.
 
-use baton_testkit::http::Http;
+use baton_testkit::chat::Chat;
+use baton_testkit::http::{Http, read_response};
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
 use super::TestServer;
 
@@ -31,8 +33,28 @@ async fn waiting_for_a_prompt_returns_its_answer() {
 }
 
 #[tokio::test]
-async fn prompt_after_an_idle_session_was_used_by_another_server_is_accepted() {
+async fn wait_that_ends_before_the_outcome_returns_the_state_of_its_end() {
     let test = TestServer::start().await;
+    let client = test.sdk().await;
+    let chat =
+        Chat::create(&client, json!({"sessionId": "s", "workingDirectory": test.program.work()})).await;
+    chat.ok("session.queue.setDrainPaused", json!({"paused": true})).await;
+    let prompt = test.http.prompt("s", "[[hold:on]][[text:done]]").await;
+    let path = format!("/api/sessions/s/prompts/{prompt}");
+    let mut waiting = test.http.dial().await;
+    let request = test.http.head("GET", &format!("{path}?wait=3"), &[]) + "\r\n";
+    waiting.write_all(request.as_bytes()).await.unwrap();
+    // The server reads the state before this one is read.
+    assert_eq!(test.http.get(&path).await.expect(200)["state"], "queued");
+    chat.ok("session.queue.setDrainPaused", json!({"paused": false})).await;
+    test.model.wait_for_hold("on").await;
+    assert_eq!(read_response(waiting).await.expect(200)["state"], "running");
+    test.model.release("on");
+}
+
+#[tokio::test]
+async fn prompt_after_an_idle_session_was_used_by_another_server_is_accepted() {
+    let test = TestServer::with_flags(&["--log-level", "info"]).await;
     test.http.create("s", json!({})).await;
     test.assert_usable("s").await;
     let mut other = test.program.serve_http(&[]).await;
@@ -41,4 +63,7 @@ async fn prompt_after_an_idle_session_was_used_by_another_server_is_accepted() {
     assert_eq!(there.outcome("s", &prompt).await, "completed");
     other.kill().await;
     test.assert_usable("s").await;
+    test.server.until_stderr("idle session released").await;
+    let log = test.server.stderr();
+    assert!(!log.contains("ERROR"), "an ordinary hand-over is no error: {log}");
 }

@@ -17,6 +17,41 @@ impl TestServer {
 }
 
 #[tokio::test]
+async fn audit_names_the_person_who_changed_a_session() {
+    let test = TestServer::start().await;
+    let (ada, bob) = (test.person("ada", "driver").await, test.person("bob", "driver").await);
+    ada.create("s", json!({"allowAllTools": true})).await;
+    let change = json!({"name": "new", "model": "other", "mode": "plan", "permissions": "manual"});
+    let _ = bob.send("PATCH", "/api/sessions/s", &[], Some(&change)).await.expect(200);
+    let prompt = bob.prompt("s", "[[text:x]]").await;
+    assert_eq!(bob.outcome("s", &prompt).await, "completed");
+    let mut events = ada.events("s", 0).await;
+    let sent = events.kind("user.message").await.event["id"].as_str().unwrap().to_owned();
+    let _ = ada.post("/api/sessions/s/rewind", json!({"event": sent, "files": false})).await.expect(200);
+
+    let audit = test.program.run(&["audit", "--json", "--since", "1h"]).await;
+    let entries = audit.json_lines();
+    let shown: Vec<(&str, &str)> = entries
+        .iter()
+        .map(|entry| (entry["action"].as_str().unwrap(), entry["by"].as_str().unwrap_or("?")))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("session_created", "ada"),
+            ("permission_mode_changed", "ada"),
+            ("renamed", "bob"),
+            ("model_changed", "bob"),
+            ("mode_changed", "bob"),
+            ("permission_mode_changed", "bob"),
+            ("prompted", "bob"),
+            ("rewound", "ada"),
+        ],
+        "{entries:#?}"
+    );
+}
+
+#[tokio::test]
 async fn streams_of_a_person_are_counted_over_all_apis() {
     let test = TestServer::with_config("[http]\nmax_streams = 8").await;
     test.http.create("s", json!({})).await;

@@ -10,7 +10,7 @@ const WRITE: &str = r#"[[tool:bash {"command":"echo done > made"}]]"#;
 
 impl TestServer {
     /// An SDK client of the same server.
-    async fn sdk(&self) -> Client {
+    pub(super) async fn sdk(&self) -> Client {
         let client = self.server.greetless().await;
         client.ok("connect", json!({"token": self.program.token()})).await;
         client
@@ -197,4 +197,30 @@ async fn queued_command_of_an_sdk_is_answered_over_http() {
     assert_eq!(test.http.post(&path, handled).await.status, 409, "the first answer counts");
     chat.until_idle(from).await;
     chat.assert_usable().await;
+}
+
+#[tokio::test]
+async fn attachments_that_no_client_can_read_are_refused() {
+    let test = TestServer::start().await;
+    let client = test.sdk().await;
+    let chat =
+        Chat::create(&client, json!({"sessionId": "s", "workingDirectory": test.program.work()})).await;
+    for malformed in [json!({"type": "file"}), json!({"path": "a"}), json!({"type": "blob", "data": "x"})] {
+        let body = json!({"text": "x", "attachments": [malformed]});
+        let refused = test.http.post("/api/sessions/s/prompts", body).await;
+        assert_eq!(refused.refused(422), "invalid_attachment", "{malformed}");
+        let params = json!({"sessionId": "s", "prompt": "x", "attachments": [malformed]});
+        let error = client.refused("session.send", params).await;
+        assert_eq!(error["code"], -32602, "{malformed}: {error}");
+    }
+    let unknown = json!([{"type": "hologram", "path": "a"}]);
+    let refused =
+        test.http.post("/api/sessions/s/prompts", json!({"text": "x", "attachments": unknown})).await;
+    assert_eq!(refused.refused(422), "invalid_attachment");
+    // A newer SDK may know the type.
+    let from = client.count();
+    client
+        .ok("session.send", json!({"sessionId": "s", "prompt": "[[text:seen]]", "attachments": unknown}))
+        .await;
+    assert_eq!(chat.until_idle(from).await.text(), "seen");
 }

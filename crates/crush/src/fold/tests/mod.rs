@@ -328,7 +328,7 @@ fn stream_and_list_agree() {
         .then(Abort { reason: AbortReason::UserInitiated, by: None })
         .round_ends()
         .settles(&[1], Outcome::Cancelled)
-        .then(ShellRun { command: "ls".into(), output: "a".into(), exit_code: 0 });
+        .then(ShellRun { command: "ls".into(), output: "a".into(), exit_code: 0, by: None });
     let mut live = fold();
     let mut reported: Vec<Message> = Vec::new();
     for count in 0..history.0.len() {
@@ -367,6 +367,7 @@ fn row_has_title_message_count_and_usage() {
         context: Some(WorkContext { cwd: "/w".into(), ..WorkContext::default() }),
         remote_steerable: None,
         already_in_use: None,
+        by: None,
     };
     let history =
         history().then(start).user(1, "  fix\nthis").round_starts().responds("ok", &[]).round_ends();

@@ -9,10 +9,9 @@ use baton_core::ask::Truncate;
 use baton_core::{Asking, Input};
 use baton_files::rewind::{FileHistory, Plan, RestoreFailure, Snapshots, TouchedFile};
 use baton_handle::{Failure, RewindOutcome, Rewound};
-use baton_history::{id_of, newest_first};
-use baton_protocol::event::{HistoryTruncated, is_public};
-use baton_protocol::{EventId, SessionId};
-use baton_store::{Record, Seq, Store, StoreError};
+use baton_history::cut_before;
+use baton_protocol::event::HistoryTruncated;
+use baton_store::{Seq, StoreError};
 use tokio::sync::oneshot;
 
 use super::Actor;
@@ -22,13 +21,18 @@ use crate::session::{Respond, Responder};
 impl Actor {
     /// Rewinds the conversation to before an event. The actor serves nothing else meanwhile, so that no event can come in
     /// between.
-    pub(super) async fn truncate(&mut self, event: &str, respond: Respond<TruncateAt>) -> ControlFlow<()> {
-        let found = cut_before(&*self.runtime.store, &self.session.id, self.head, event).await;
+    pub(super) async fn truncate(
+        &mut self,
+        ask: TruncateAt,
+        respond: Respond<TruncateAt>,
+    ) -> ControlFlow<()> {
+        let TruncateAt { event, by } = ask;
+        let found = cut_before(&*self.runtime.store, &self.session.id, self.head, &event).await;
         match found {
             Err(error) => respond.with(Err(Failure::Store(error))),
             Ok(None) => respond.with(Err(Failure::Refused(format!("Event {event} not found in session")))),
             Ok(Some(cut)) => {
-                let (flow, removed) = self.remove_from(cut).await;
+                let (flow, removed) = self.remove_from(HistoryTruncated { by, ..cut }).await;
                 respond.with(removed.map(|Removed { events, pruned }| {
                     if let Err(error) = pruned {
                         tracing::warn!(%error, "failed to delete obsolete snapshots");
@@ -73,7 +77,7 @@ impl Actor {
                 return Ok(UNCHANGED);
             }
         }
-        let (flow, removed) = self.remove_from(cut).await;
+        let (flow, removed) = self.remove_from(HistoryTruncated { by: ask.by.clone(), ..cut }).await;
         let (outcome, error) = match removed {
             Ok(Removed { events, pruned }) => {
                 rewound.removed = Some(events);
@@ -151,55 +155,4 @@ async fn restore(
 async fn delete_snapshots(snapshots: Snapshots, digests: Vec<String>) -> io::Result<()> {
     let work = move || digests.iter().try_for_each(|digest| snapshots.forget(digest));
     baton_tasks::spawn_blocking(work).await.map_err(io::Error::other).flatten()
-}
-
-/// Finds the part of the history that a rewind to before `event` removes.
-async fn cut_before(
-    store: &dyn Store,
-    session: &SessionId,
-    head: Seq,
-    event: &str,
-) -> Result<Option<HistoryTruncated>, StoreError> {
-    let Ok(wanted) = event.parse().map(EventId) else { return Ok(None) };
-    let mut search = Search { wanted, seen: 0, cut: None };
-    newest_first(store, session, head, |record| search.take(&record)).await?;
-    Ok(search.cut)
-}
-
-/// Search from the newest event to the oldest.
-struct Search {
-    wanted: EventId,
-    /// Number of public events so far.
-    seen: u64,
-    cut: Option<HistoryTruncated>,
-}
-
-impl Search {
-    /// Takes the next older record. Breaks when the search is complete.
-    fn take(&mut self, record: &Record) -> ControlFlow<()> {
-        let public = is_public(&record.kind);
-        let Some(cut) = &mut self.cut else {
-            self.seen += u64::from(public);
-            if public && id_of(record) == Some(self.wanted) {
-                self.cut = Some(HistoryTruncated {
-                    from_event_id: self.wanted,
-                    from_seq: record.seq.0,
-                    events_removed: self.seen,
-                    last_kept: None,
-                    has_prompts: false,
-                });
-            }
-            return ControlFlow::Continue(());
-        };
-        // Events that only prepare the event are removed with it.
-        let prepared = matches!(record.kind.as_str(), "baton.context_added" | "baton.prompt_accepted");
-        if prepared && cut.last_kept.is_none() && record.seq.0 + 1 == cut.from_seq {
-            cut.from_seq = record.seq.0;
-        }
-        if public {
-            cut.last_kept = cut.last_kept.or_else(|| id_of(record));
-        }
-        cut.has_prompts = record.kind == "user.message";
-        if cut.has_prompts { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
 }

@@ -287,9 +287,7 @@ impl Actor {
             }
             ActorAsk::Close(ask) => return Box::pin(self.close(ask.client, Respond::new(responder))).await,
             ActorAsk::ShutDown(ask) => return Box::pin(self.shut_down(ask, Respond::new(responder))).await,
-            ActorAsk::TruncateAt(ask) => {
-                return Box::pin(self.truncate(&ask.event, Respond::new(responder))).await;
-            }
+            ActorAsk::TruncateAt(ask) => return Box::pin(self.truncate(ask, Respond::new(responder))).await,
             ActorAsk::Rewind(ask) => return Box::pin(self.rewind(&ask, Respond::new(responder))).await,
             ActorAsk::StopCompaction(ask) => {
                 return Box::pin(self.stop_compacting(ask.manual, Respond::new(responder))).await;

@@ -116,7 +116,7 @@ impl Loading {
         settings.merge(joining.client, &joining.params, joining.legacy);
         self.runtime.note_carrier(&self.id, &mut settings);
         self.runtime.secrets.add_client_credentials(&joining.params);
-        let mut outputs = session.step(create_input(&self.runtime, &joining.params).await, stamp());
+        let mut outputs = session.step(create_input(&self.runtime, &joining).await, stamp());
         let attach = Input::Attach {
             client: joining.client,
             profile: joining.profile.clone(),
@@ -443,12 +443,14 @@ impl Actor {
     }
 }
 
-async fn create_input(runtime: &Runtime, params: &SessionParams) -> Input {
+async fn create_input(runtime: &Runtime, joining: &JoinRequest) -> Input {
+    let params = &joining.params;
     let directory = params.working_directory.as_ref().map_or_else(|| runtime.options.cwd.clone(), Into::into);
     Input::Create {
         context: crate::context::of(directory).await,
         model: params.model.clone(),
         reasoning_effort: params.reasoning_effort.clone(),
         version: runtime.options.version.clone(),
+        by: joining.profile.user.clone(),
     }
 }

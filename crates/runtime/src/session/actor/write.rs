@@ -124,7 +124,11 @@ impl Actor {
         from_work: bool,
         error: &StoreError,
     ) -> ControlFlow<()> {
-        tracing::error!(%error, "append failed");
+        match error {
+            // Ordinary: a session that does nothing may be used by another process.
+            StoreError::Fenced(_) if !before.is_busy() => tracing::info!(%error, "idle session released"),
+            _ => tracing::error!(%error, "append failed"),
+        }
         self.session = *before;
         let stays = !from_work && matches!(error, StoreError::Medium { .. });
         if !stays && self.runtime.cluster.is_none() {

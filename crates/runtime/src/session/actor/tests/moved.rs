@@ -42,11 +42,10 @@ async fn clients_keep_what_they_changed_when_their_server_loses_the_session() {
     handle.ask(runner).await.unwrap();
     let listener = handle.ask(ListenForSwitch { client: client.id }).await.unwrap();
     let model = Change::Model { model: "second".into(), reasoning_effort: None };
-    handle.ask(Amend { change: Box::new(model) }).await.unwrap();
+    handle.ask(Amend::unsigned(model)).await.unwrap();
     for _ in 0..2 {
         world.take_over().await;
-        let failure =
-            handle.ask(Amend { change: Box::new(Change::Name { name: "n".into(), by_user: true }) });
+        let failure = handle.ask(Amend::unsigned(Change::Name { name: "n".into(), by_user: true }));
         assert!(failure.await.is_err(), "the lease is lost");
         let view = handle.inspect().await.unwrap();
         assert_eq!(view.settings.excluded_tools, ["changed"]);

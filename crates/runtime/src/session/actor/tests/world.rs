@@ -277,11 +277,11 @@ impl Port for ScriptedPort {
 pub(super) fn note(text: &str) -> Amend {
     let message = text.to_owned();
     let change = Change::Log { level: LogLevel::Info, message, url: None, ephemeral: false };
-    Amend { change: Box::new(change) }
+    Amend::unsigned(change)
 }
 
 pub(super) fn rename(name: &str) -> Amend {
-    Amend { change: Box::new(Change::Name { name: name.into(), by_user: true }) }
+    Amend::unsigned(Change::Name { name: name.into(), by_user: true })
 }
 
 pub(super) async fn prompt(handle: &Handle, text: &str) -> PromptId {
