@@ -127,12 +127,6 @@ impl Runtime {
 }
 
 impl LocalSession {
-    /// Names the author of the prompts that follow.
-    #[must_use]
-    pub fn with_author(self, author: Author) -> Self {
-        Self { author, ..self }
-    }
-
     /// Returns the id of the session.
     #[must_use]
     pub fn id(&self) -> &SessionId {

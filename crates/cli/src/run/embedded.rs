@@ -261,8 +261,8 @@ async fn join(
         }
         None => (Join::Create(params), None),
     };
-    match runtime.join(join).await {
-        Ok(session) => Ok((session.with_author(Author::terminal(&user_of_terminal())), door)),
+    match runtime.join_as(join, Author::terminal(&user_of_terminal())).await {
+        Ok(session) => Ok((session, door)),
         Err(error) => {
             if let Some(door) = door {
                 door.close();
