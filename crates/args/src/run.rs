@@ -36,7 +36,7 @@ Exit codes:
   2    wrong usage
   3    answered, but cut off at the model's limit of output tokens
   4    stopped by the provider's content filter
-  5    a tool call was rejected, with or without an answer after it, or nobody could be asked
+  5    a tool call was rejected, or nobody could be asked
   130  cancelled";
 
 /// Flags of `baton run`.
