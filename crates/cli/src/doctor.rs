@@ -118,7 +118,9 @@ fn server(running: &[RunningServer]) -> Finding {
             state: State::Good,
             detail: running.iter().map(describe).collect::<Vec<_>>().join("; "),
             advice: (running.len() > 1).then(|| {
-                "several servers run for this home; `baton run` and `baton attach` use the first".into()
+                "several servers run for this home; `baton run` and `baton attach` use the first that has an \
+                 address for HTTP"
+                    .into()
             }),
         },
     }

@@ -232,7 +232,9 @@ impl Listeners {
             .await
             .map_err(|error| cannot_listen(&format!("port {port}"), &error))?;
         let port = listener.local_addr()?.port();
-        self.lines.push(format!("listening on port {port} for Copilot SDKs (JSON-RPC)"));
+        // Programs read the port from this line.
+        let purpose = if terminal::output_is_terminal() { " for Copilot SDKs (JSON-RPC)" } else { "" };
+        self.lines.push(format!("listening on port {port}{purpose}"));
         self.serving.push(Box::pin(async move { door.serve_tcp(listener).await }));
         Ok(())
     }
@@ -383,7 +385,7 @@ fn other_servers_note(others: &[RunningServer]) -> Option<String> {
     (!pids.is_empty()).then(|| {
         format!(
             "note   another server of this home is running (process {}). Both serve all sessions, each session in one of them at a \
-             time; `baton run` and `baton attach` use the newest, `baton stop` stops all",
+             time; `baton run` and `baton attach` use the newest that commands can reach, `baton stop` stops all",
             pids.join(", ")
         )
     })

@@ -125,7 +125,7 @@ fn body(text: &str, form: Form, width: Option<usize>) -> (Vec<String>, String) {
         let (shown, hidden) = visible::line(line, form);
         (escaped, count) = (escaped + hidden, count + 1);
         let mut bar = BAR;
-        for row in wrap(&shown, width) {
+        for row in wrap(&shown, form, width) {
             rows.push(format!("{bar}{row}"));
             bar = BAR_CONTINUED;
         }
@@ -139,27 +139,32 @@ fn body(text: &str, form: Form, width: Option<usize>) -> (Vec<String>, String) {
     (rows, about)
 }
 
-/// Wraps a line into rows. Terminals disagree about the width of characters, so all but ASCII count as wide: a row must
-/// never be wrapped by the terminal, which would add no bar.
-fn wrap(line: &str, width: Option<usize>) -> Vec<String> {
+/// Wraps a line into rows, prose between words. A row must never be wrapped by the terminal, which would add no bar.
+fn wrap(line: &str, form: Form, width: Option<usize>) -> Vec<String> {
     let Some(width) = width else { return vec![line.to_owned()] };
     let room = width.saturating_sub(BAR.chars().count() + 1).max(MIN_WIDTH);
     let (mut rows, mut row, mut used) = (Vec::new(), String::new(), 0);
     for c in line.chars() {
-        let wide = match c {
-            '\t' => 8,
-            c if c.is_ascii() => 1,
-            _ => 2,
-        };
-        if used + wide > room {
-            rows.push(std::mem::take(&mut row));
-            used = 0;
+        if used + width_of(c) > room {
+            let word = row.rfind(' ').filter(|_| form == Form::Prose);
+            let begun = word.map(|space| row.split_off(space + 1)).unwrap_or_default();
+            rows.push(std::mem::replace(&mut row, begun));
+            used = row.chars().map(width_of).sum();
         }
         row.push(c);
-        used += wide;
+        used += width_of(c);
     }
     rows.push(row);
     rows
+}
+
+/// Terminals disagree about the width of characters, so all but ASCII count as wide.
+fn width_of(c: char) -> usize {
+    match c {
+        '\t' => 8,
+        c if c.is_ascii() => 1,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -223,6 +228,18 @@ mod tests {
         let joined: String = rows.iter().map(|row| row.chars().skip(4).collect::<String>()).collect();
         assert_eq!(joined, text);
         assert!(!command("x").lines(Some(0)).is_empty(), "a terminal without a size");
+    }
+
+    #[test]
+    fn prose_is_wrapped_between_words_and_complete() {
+        let text = "`cat` with any plain arguments, but no file below /proc, /sys or of Baton 你好".repeat(2);
+        let lines = Question::plain("?").prose("always means", &text).lines(Some(40));
+        let rows: Vec<String> = lines[2..].iter().map(|row| row.chars().skip(4).collect()).collect();
+        assert_eq!(rows.concat(), text);
+        assert!(rows[..rows.len() - 1].iter().all(|row| row.ends_with(' ')), "{rows:?}");
+        let long = "x".repeat(100);
+        let lines = Question::plain("?").prose("a", &long).lines(Some(40));
+        assert!(lines.iter().all(|row| row.chars().count() < 40), "{lines:?}");
     }
 
     #[test]

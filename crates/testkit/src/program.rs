@@ -173,7 +173,7 @@ impl Program {
         let port = async {
             while let Ok(Some(line)) = lines.next_line().await {
                 if let Some((_, port)) = line.split_once("listening on port ") {
-                    return port.split_whitespace().next()?.parse().ok();
+                    return port.trim().parse().ok();
                 }
             }
             None
@@ -194,7 +194,7 @@ impl Program {
         let address = async {
             while let Ok(Some(line)) = lines.next_line().await {
                 if let Some((_, port)) = line.split_once("listening on port ") {
-                    running.port = port.split_whitespace().next()?.parse().ok()?;
+                    running.port = port.trim().parse().ok()?;
                 } else if let Some((_, address)) = line.split_once("listening on http") {
                     return address.trim_start_matches('s').trim_start_matches("://").parse().ok();
                 }
