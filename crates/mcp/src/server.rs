@@ -144,11 +144,6 @@ impl Server {
         if matches!(self.status(), ServerStatus::Disabled | ServerStatus::Stopped | ServerStatus::Connected) {
             return;
         }
-        // Now, not when the task begins: whoever waits for this attempt must not see the end of an earlier one. An attempt that holds
-        // the slot already may wait for a person, and then nobody else waits.
-        if self.slot.try_lock().is_ok() {
-            self.settled.send_replace(false);
-        }
         let server = self.clone();
         self.options.tasks.spawn(async move { server.connect().await.map(drop) });
     }

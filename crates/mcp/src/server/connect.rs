@@ -30,12 +30,6 @@ impl Server {
 
     pub(super) async fn connect(self: &Arc<Self>) -> Result<SessionConnection, ToolCallError> {
         let mut slot = self.slot.lock().await;
-        let connected = self.connect_in(&mut slot).await;
-        self.settled.send_replace(true);
-        connected
-    }
-
-    async fn connect_in(self: &Arc<Self>, slot: &mut Slot) -> Result<SessionConnection, ToolCallError> {
         if let Some(connection) = slot.connection.as_ref().filter(|connection| connection.is_open()) {
             return Ok(connection.clone());
         }
@@ -53,7 +47,7 @@ impl Server {
             result = self.open() => result,
             () = attempt.cancelled() => Err(None),
         };
-        match result {
+        let result = match result {
             Ok(connection) => {
                 slot.connection = Some(connection.clone());
                 slot.not_before = None;
@@ -64,13 +58,15 @@ impl Server {
             Err(status) => {
                 // Without a status, somebody else has set it.
                 if let Some(status) = status {
-                    self.note_failure(slot, &status);
+                    self.note_failure(&mut slot, &status);
                     self.set_status(status);
                 }
                 let status = self.status();
                 Err(ToolCallError::Unavailable(status.error().unwrap_or(status.as_str()).to_owned()))
             }
-        }
+        };
+        self.settled.send_replace(true);
+        result
     }
 
     /// Opens a connection and lists its tools. Asks for a token if the server requires one.
