@@ -236,7 +236,9 @@ async fn login_is_finished_with_a_pasted_address_or_declined() {
     let path = format!("/api/sessions/s/requests/{}", pending["requestId"].as_str().unwrap());
     let _ = http.post(&path, json!({ "kind": "login", "decline": true })).await.expect(200);
     let _ = http.post(&path, json!({ "kind": "login", "decline": true })).await.refused(409);
-    assert_eq!(requests(&http).await, Vec::<Value>::new());
+    // An attempt to connect that the turn began may need a login of its own just then.
+    let is_declined = |request: &Value| request["requestId"] == pending["requestId"];
+    assert!(!requests(&http).await.iter().any(is_declined));
 }
 
 #[tokio::test]
