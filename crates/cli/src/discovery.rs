@@ -182,7 +182,7 @@ fn read(path: &Path) -> Option<RunningServer> {
     if !is_ours || baton_private::is_open_to_others(&metadata) {
         return None;
     }
-    let server: RunningServer = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let server: RunningServer = baton_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if owner::is_alive(&server.owner) {
         return Some(server);
     }

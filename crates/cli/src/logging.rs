@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn json(log: &str) -> Vec<Value> {
-        log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+        log.lines().map(|line| baton_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
     }
 
     #[test]

@@ -13,7 +13,7 @@ const CALL_LIMIT: usize = 100;
 /// Describes a tool call in one line.
 pub(crate) fn call(start: &ToolStart) -> String {
     let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
-    let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+    let value: serde_json::Value = baton_json::from_str(arguments).unwrap_or_default();
     let main_keys = ["command", "path", "pattern", "url", "query", "question"];
     let detail = main_keys.iter().find_map(|key| value.get(key)?.as_str()).unwrap_or(arguments);
     format!("{} {}", start.tool_name, shortened(detail, CALL_LIMIT))
@@ -142,7 +142,7 @@ mod tests {
             let wants = serde_json::json!({
                 "kind": "write", "fileName": "/w/a", "diff": diff, "intention": "", "newFileContents": contents,
             });
-            permission(&serde_json::from_value(wants).unwrap()).lines(None).join("\n")
+            permission(&baton_json::from_value(&wants).unwrap()).lines(None).join("\n")
         };
         let cut = "+a\n[The diff goes on for 5 more bytes.]\n";
         assert!(write(cut, Some("a\nend")).ends_with("the whole new file (2 lines):\n  │ a\n  │ end"));
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn question_includes_arguments_and_description_of_a_tool() {
-        let wants: PermissionRequest = serde_json::from_value(serde_json::json!({
+        let wants: PermissionRequest = baton_json::from_value(&serde_json::json!({
             "kind": "custom-tool", "toolName": "pay\u{1b}[2K", "toolDescription": "pays\nmoney",
             "args": {"amount": 100, "to": "x\u{202e}"},
         }))

@@ -210,7 +210,7 @@ mod tests {
     fn text_attachments_become_selections_and_others_blobs() {
         let read = |mime: &str, content: &str| {
             let json = json!({"file_path": "/a/b", "file_name": "b", "mime_type": mime, "content": content});
-            serde_json::from_value::<NewAttachment>(json).unwrap().read()
+            baton_json::from_value::<NewAttachment>(&json).unwrap().read()
         };
         assert!(
             matches!(read("text/plain", "aGk="), Attachment::Known(KnownAttachment::Selection { text, .. }) if text == "hi")

@@ -57,7 +57,7 @@ async fn read(request: Request, door: &Shared) -> CrushResult<bytes::Bytes> {
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> CrushResult<T> {
-    serde_json::from_slice(bytes)
+    baton_json::from_slice(bytes)
         .map_err(|error| CrushError::bad_request(format!("failed to decode request: {error}")))
 }
 

@@ -59,7 +59,7 @@ impl Known {
         let method = format!("{what}/list");
         let answer = tokio::time::timeout(LIST_LIMIT, self.send(&method, json!({}))).await;
         let Ok(Ok(mut answer)) = answer else { return Vec::new() };
-        serde_json::from_value(answer[what].take()).unwrap_or_default()
+        baton_json::from_value(&answer[what].take()).unwrap_or_default()
     }
 }
 
@@ -73,7 +73,7 @@ impl Workspace {
             let request = Box::new(McpRequest::Overview { start: false });
             let servers = handle.ask(Mcp { request }).await.ok();
             let servers =
-                servers.and_then(|servers| serde_json::from_value::<Vec<ServerOverview>>(servers).ok());
+                servers.and_then(|servers| baton_json::from_value::<Vec<ServerOverview>>(&servers).ok());
             (handle.clone(), servers.unwrap_or_default())
         }));
         for (handle, servers) in overviews.await {
@@ -275,7 +275,7 @@ mod tests {
         let body = Body::Unknown { kind: kind.into(), data: AnyJson::from(data) };
         let bytes = event(&body)?;
         let text = String::from_utf8(bytes.to_vec()).unwrap();
-        let event: Value = serde_json::from_str(text.trim().trim_start_matches("data:")).unwrap();
+        let event: Value = baton_json::from_str(text.trim().trim_start_matches("data:")).unwrap();
         assert_eq!(event["type"], "mcp_event");
         Some(event["payload"]["payload"].clone())
     }

@@ -207,7 +207,7 @@ mod tests {
             tool_call_id: String::new(),
             questions: vec![question],
         };
-        let read = |answer: Value| serde_json::from_value::<QuestionAnswer>(answer).unwrap().read(&batch);
+        let read = |answer: Value| baton_json::from_value::<QuestionAnswer>(&answer).unwrap().read(&batch);
         assert_eq!(read(json!({"selected_ids": ["choice-1"]})), ("blue".into(), false));
         assert_eq!(read(json!({"selected_ids": null, "fill_in_text": "green"})), ("green".into(), true));
         assert_eq!(read(json!({"yes": false})), ("no".into(), false));

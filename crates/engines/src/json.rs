@@ -28,7 +28,7 @@ pub(crate) fn block_text(content: &Value) -> String {
 
 /// Returns the message of an error that may be wrapped in JSON, as providers send it.
 pub(crate) fn readable(error: &str) -> String {
-    let Ok(parsed) = serde_json::from_str::<Value>(error) else { return error.to_owned() };
+    let Ok(parsed) = baton_json::from_str::<Value>(error) else { return error.to_owned() };
     let message = ["/error/message", "/message", "/detail"].iter().find_map(|path| text(&parsed, path));
     message.unwrap_or(error).to_owned()
 }

@@ -90,7 +90,7 @@ async fn read_document<T: DeserializeOwned + Default>(
     match store.document(name).await.map_err(|error| failed(&error))? {
         None => Ok((0, T::default())),
         Some(found) => {
-            let content = serde_json::from_slice(&found.body).map_err(|error| failed(&error))?;
+            let content = baton_json::from_slice(&found.body).map_err(|error| failed(&error))?;
             Ok((found.version, content))
         }
     }
@@ -117,7 +117,7 @@ where
 
 fn read<T: DeserializeOwned + Default>(path: &Path) -> io::Result<T> {
     match std::fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
+        Ok(bytes) => baton_json::from_slice(&bytes).map_err(io::Error::other),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
         Err(error) => Err(error),
     }

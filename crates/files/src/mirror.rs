@@ -213,7 +213,7 @@ struct OnlyId {
 }
 
 fn event_id(record: &Record) -> Option<String> {
-    serde_json::from_slice::<OnlyId>(&record.body).ok().map(|event| event.id)
+    baton_json::from_slice::<OnlyId>(&record.body).ok().map(|event| event.id)
 }
 
 /// Opens a regular file without blocking: a command of the session may have put a named pipe there.
@@ -237,7 +237,7 @@ fn last_event_id(file: &Path) -> io::Result<Option<String>> {
         return Ok(None);
     }
     let last = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(serde_json::from_slice::<OnlyId>(last).ok().map(|event| event.id))
+    Ok(baton_json::from_slice::<OnlyId>(last).ok().map(|event| event.id))
 }
 
 /// Formats a session's metadata as other tools read it. JSON strings are YAML strings.

@@ -268,7 +268,7 @@ fn unseal(key: &TokenKey, mut bytes: Vec<u8>) -> Option<Content> {
     let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
     let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
     let plain = cipher(key).ok()?.open_in_place(nonce, Aad::from(PURPOSE), sealed).ok()?;
-    serde_json::from_slice(plain).ok()
+    baton_json::from_slice(plain).ok()
 }
 
 fn seal(key: &TokenKey, content: &Content) -> io::Result<Vec<u8>> {

@@ -139,7 +139,7 @@ impl UserServers {
 
 async fn disabled(preferences: &Preferences) -> Result<BTreeSet<String>, String> {
     let value = preferences.get(DISABLED).await?;
-    Ok(value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default())
+    Ok(value.and_then(|value| baton_json::from_value(&value).ok()).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub struct Returning {
 /// Reads changes. One of a kind that this version does not know is left out: a newer server may send it.
 fn known_changes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SettingsChange>, D::Error> {
     let changes = Vec::<Box<RawValue>>::deserialize(deserializer)?;
-    Ok(changes.iter().filter_map(|change| serde_json::from_str(change.get()).ok()).collect())
+    Ok(changes.iter().filter_map(|change| baton_json::from_str(change.get()).ok()).collect())
 }
 
 /// Whether a client creates a session or resumes it.

@@ -137,7 +137,7 @@ pub fn may_have_requests(summary: &Summary) -> bool {
 /// Decodes stored metadata; the default if it is malformed, so that the session can still be listed and opened.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Metadata {
-    serde_json::from_slice(bytes).unwrap_or_default()
+    baton_json::from_slice(bytes).unwrap_or_default()
 }
 
 /// Returns the metadata of a stored session in the form of the protocol.
@@ -192,7 +192,7 @@ mod tests {
         };
         assert!(!is_unfinished(&stored(&session)) && !may_have_requests(&stored(&session)));
         let idle = Metadata::of(&session);
-        let id = serde_json::from_str(r#""0190c2f0-0000-7000-8000-00000000000a""#).unwrap();
+        let id = baton_json::from_str(r#""0190c2f0-0000-7000-8000-00000000000a""#).unwrap();
         session.durable.inbox.enqueue_mut(Accepted { id, prompt: Prompt::default().into() });
         assert!(is_unfinished(&stored(&session)) && may_have_requests(&stored(&session)));
         assert!(!idle.describes(&session), "the change is written");

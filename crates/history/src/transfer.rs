@@ -205,7 +205,7 @@ impl Reader<'_> {
 
 /// Marks the author in an event: the file says who it was, and nothing proves it. Returns none if the event has no author.
 fn mark_author(body: &Body, text: &str) -> Option<String> {
-    let mut line: Value = serde_json::from_str(text).ok()?;
+    let mut line: Value = baton_json::from_str(text).ok()?;
     let mut marked = false;
     let mut mark = |author: Option<&mut Value>| {
         if let Some(Value::String(name)) = author

@@ -28,7 +28,7 @@ pub(crate) struct ErrorDetail {
 /// Error of a request, with its status and code.
 #[derive(Debug)]
 pub(crate) struct ApiError {
-    status: StatusCode,
+    pub(super) status: StatusCode,
     code: &'static str,
     pub(super) message: String,
 }

@@ -242,7 +242,7 @@ mod tests {
         for some in all.chunks(4096) {
             let some: String = some.iter().collect();
             let document = serde_json::json!({ "text": some }).to_string();
-            let read: serde_json::Value = serde_json::from_str(&json(&document, Layout::OneLine)).unwrap();
+            let read: serde_json::Value = baton_json::from_str(&json(&document, Layout::OneLine)).unwrap();
             assert_eq!(read["text"], some);
         }
         for c in dangerous() {

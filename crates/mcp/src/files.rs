@@ -64,7 +64,7 @@ pub fn parse(text: &str, origin: &Origin) -> Result<Vec<Declared>, String> {
 
 /// Parses a value. One that is nested too deeply counts as null, which is no server.
 fn value(raw: &RawValue) -> Value {
-    serde_json::from_str(raw.get()).unwrap_or_default()
+    baton_json::from_str(raw.get()).unwrap_or_default()
 }
 
 fn is_server(value: &Value) -> bool {

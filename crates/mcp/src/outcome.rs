@@ -58,7 +58,7 @@ pub fn contents(result: &Value) -> Contents {
     let structured = result.get("structuredContent").filter(|value| !value.is_null()).cloned();
     let mut text: String = parts.iter().filter_map(text_of).collect();
     // A server that pretty-prints JSON spends the model's tokens on white space.
-    if let Ok(json) = serde_json::from_str::<Value>(&text)
+    if let Ok(json) = baton_json::from_str::<Value>(&text)
         && (json.is_object() || json.is_array())
     {
         text = json.to_string();

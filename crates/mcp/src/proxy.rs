@@ -82,7 +82,7 @@ impl Connection {
                 Some(OutputLine::TooLong) => {
                     self.refuse(&Value::Null, PARSE_ERROR, "the message is too long").await;
                 }
-                Some(OutputLine::Text(text)) => match serde_json::from_slice::<Value>(&text) {
+                Some(OutputLine::Text(text)) => match baton_json::from_slice::<Value>(&text) {
                     Ok(message) => self.receive(message).await,
                     Err(_) => self.refuse(&Value::Null, PARSE_ERROR, "not JSON").await,
                 },
@@ -234,7 +234,7 @@ mod tests {
         async fn next(&mut self) -> Value {
             let mut line = String::new();
             self.stream.read_line(&mut line).await.unwrap();
-            serde_json::from_str(&line).unwrap()
+            baton_json::from_str(&line).unwrap()
         }
     }
 

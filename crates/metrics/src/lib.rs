@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(read.model_errors.map(|(_, count)| count), [1; 4]);
         assert_eq!((read.tokens[0], read.tokens[1]), (("input", 40), ("output", 12)));
         assert_eq!((read.model_calls, read.cost), (4, 0.25), "a cost that makes no sense does not count");
-        let failed: ToolComplete = serde_json::from_str(r#"{"toolCallId":"c","success":false}"#).unwrap();
+        let failed: ToolComplete = baton_json::from_str(r#"{"toolCallId":"c","success":false}"#).unwrap();
         metrics.observe(&failed.into());
         assert_eq!(metrics.snapshot().tool_calls, [("success", 0), ("failure", 1)]);
     }
@@ -278,7 +278,7 @@ mod tests {
         let metrics = Metrics::default();
         let mut session = Session::new("s".parse().unwrap());
         let login = r#"{"requestId":"r","serverName":"docs","serverUrl":"https://docs.example/mcp","reason":"initial"}"#;
-        session.durable.logins.push(std::sync::Arc::new(serde_json::from_str(login).unwrap()));
+        session.durable.logins.push(std::sync::Arc::new(baton_json::from_str(login).unwrap()));
         metrics.note_pending(&session);
         let pending = metrics.snapshot().pending;
         assert!(pending.iter().any(|(kind, count, _)| (*kind, *count) == ("login", 1)), "{pending:?}");

@@ -151,7 +151,7 @@ mod tests {
     /// Feeds parts in; expects calls as `(id, name, arguments)`.
     fn check(deltas: &Value, expected: &[(&str, &str, &str)]) {
         let mut calls = Calls::after(&Request::default());
-        let deltas: Vec<WireCallDelta> = serde_json::from_value(deltas.clone()).unwrap();
+        let deltas: Vec<WireCallDelta> = baton_json::from_value(&deltas).unwrap();
         let deltas: Vec<Delta> =
             deltas.into_iter().map(|delta| calls.take(delta.into(), Some("a"))).collect();
         let calls = calls.finish();
@@ -254,7 +254,7 @@ mod tests {
         let request = Request { messages: vec![Arc::new(message)], ..Request::default() };
         let mut calls = Calls::after(&request);
         for _ in 0..2 {
-            let again: WireCallDelta = serde_json::from_value(delta(0, "x", "bash", "{}")).unwrap();
+            let again: WireCallDelta = baton_json::from_value(&delta(0, "x", "bash", "{}")).unwrap();
             calls.take_whole(again.into(), None);
         }
         let ids: Vec<_> = calls.finish().into_iter().map(|call| call.id).collect();

@@ -129,7 +129,7 @@ pub async fn fetch(transport: &dyn Transport, endpoint: &Endpoint) -> Result<Vec
     if response.headers.is_of_type("text/html") {
         return Err(failure::web_page(endpoint, &body));
     }
-    let list: Option<Value> = serde_json::from_slice(&body).ok();
+    let list: Option<Value> = baton_json::from_slice(&body).ok();
     let models = list.as_ref().and_then(entries).map(|entries| entries.iter().filter_map(read).collect());
     models.ok_or_else(|| failure::invalid(endpoint, "sent something other than a list of models"))
 }

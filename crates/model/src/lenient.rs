@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(crate) fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
-    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
+    Ok(baton_json::from_value(&Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
 /// Deserialises tool arguments: a string of JSON, or, with some providers, the JSON itself.

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn both_sets_of_names_are_equivalent() {
-        let counted = |json: &str| serde_json::from_str::<OpenAiUsage>(json).unwrap().counted();
+        let counted = |json: &str| baton_json::from_str::<OpenAiUsage>(json).unwrap().counted();
         let expected = Usage { input: 9, output: 3, cache_read: 4, cache_write: 0, reasoning: 2 };
         let chat = r#"{"prompt_tokens":9,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4},
                        "completion_tokens_details":{"reasoning_tokens":2}}"#;

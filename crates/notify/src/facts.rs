@@ -159,7 +159,7 @@ mod tests {
     fn shell(command: &str) -> PermissionRequest {
         let text =
             serde_json::json!({ "kind": "shell", "fullCommandText": command, "intention": "list files" });
-        serde_json::from_value(text).unwrap()
+        baton_json::from_value(&text).unwrap()
     }
 
     #[test]

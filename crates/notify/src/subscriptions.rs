@@ -119,7 +119,7 @@ mod tests {
         assert!(!all.remove(&id, Some("bob")));
         assert!(all.remove(&id, Some("ada")));
         let text = serde_json::to_string(&all).unwrap();
-        let read: Subscriptions = serde_json::from_str(&text).unwrap();
+        let read: Subscriptions = baton_json::from_str(&text).unwrap();
         assert_eq!(read.list.len(), MAX_OF_PERSON);
     }
 }

@@ -1,13 +1,13 @@
 //! The web application: its files, embedded in the program, and the routes that serve them.
 //!
-//! The files in `assets` are plain ES modules, CSS and HTML; nothing builds them. All but the start page are served under a
+//! The files in `assets` are plain ES modules, CSS and HTML; they are compressed, and nothing else builds them. All but the start page are served under a
 //! directory named after the digest of all files, so that browsers keep them and a new version is never mixed with an old
 //! one. All URLs are relative: the page works under any path prefix of a reverse proxy. Nothing here is secret, so no route
 //! needs a login; the data comes from the API. This crate knows no session and no API.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
-use std::io::Write as _;
+use std::io::Read as _;
 use std::sync::OnceLock;
 
 use axum::Router;
@@ -32,11 +32,11 @@ const MODULES: &str = "<!-- @MODULES@ -->";
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        &[$( ($name, include_bytes!(concat!("../assets/", $name))) ),*]
+        &[$( ($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $name))) ),*]
     };
 }
 
-/// All files but the start page. The browser loads the modules at once, in this order.
+/// All files but the start page, compressed. The browser loads the modules at once, in this order.
 const FILES: &[(&str, &[u8])] = files![
     "main.js",
     "api.js",
@@ -68,12 +68,21 @@ struct File {
     name: &'static str,
     kind: &'static str,
     body: Bytes,
-    compressed: Bytes,
+    /// The same with gzip, unless it is too short to be worth it.
+    compressed: Option<Bytes>,
     tag: HeaderValue,
 }
 
 impl File {
-    fn new(name: &'static str, body: Vec<u8>) -> Self {
+    /// Returns a file that was compressed by the build script.
+    fn embedded(name: &'static str, compressed: &'static [u8]) -> Self {
+        let mut body = Vec::new();
+        // What the build script compressed can be read again; a test does.
+        let _ = flate2::read::GzDecoder::new(compressed).read_to_end(&mut body);
+        Self { compressed: Some(Bytes::from_static(compressed)), ..Self::plain(name, body) }
+    }
+
+    fn plain(name: &'static str, body: Vec<u8>) -> Self {
         let kind = match name.rsplit('.').next() {
             Some("js") => "text/javascript; charset=utf-8",
             Some("css") => "text/css; charset=utf-8",
@@ -86,7 +95,7 @@ impl File {
         let tag = format!("\"{}\"", digest(&[&body]));
         // A digest is a valid header.
         let tag = HeaderValue::try_from(tag).unwrap_or_else(|_| HeaderValue::from_static("\"\""));
-        Self { name, kind, compressed: compressed(&body), body: body.into(), tag }
+        Self { name, kind, compressed: None, body: body.into(), tag }
     }
 
     fn respond(&self, headers: &HeaderMap, caching: &'static str) -> Response {
@@ -99,11 +108,18 @@ impl File {
             return (StatusCode::NOT_MODIFIED, common).into_response();
         }
         common.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.kind));
-        if accepts_gzip(headers) {
-            common.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            return (common, self.compressed.clone()).into_response();
+        match &self.compressed {
+            Some(compressed) if accepts_gzip(headers) => {
+                common.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                (common, compressed.clone()).into_response()
+            }
+            _ => (common, self.body.clone()).into_response(),
         }
-        (common, self.body.clone()).into_response()
+    }
+
+    /// Returns how many bytes a browser receives.
+    fn wire_size(&self) -> usize {
+        self.compressed.as_ref().unwrap_or(&self.body).len()
     }
 }
 
@@ -122,13 +138,6 @@ fn digest(parts: &[&[u8]]) -> String {
         context.update(part);
     }
     URL_SAFE_NO_PAD.encode(&context.finish().as_ref()[..12])
-}
-
-fn compressed(body: &[u8]) -> Bytes {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    // Writing to memory cannot fail.
-    let written = encoder.write_all(body).and_then(|()| encoder.finish());
-    written.unwrap_or_default().into()
 }
 
 /// All files, prepared for the first request.
@@ -152,10 +161,10 @@ fn application() -> &'static Application {
             text.replace(MODULES, &preloads.join("\n")).replace(DIRECTORY, &directory).into_bytes()
         };
         Application {
-            start: File::new("index.html", filled(START)),
-            manifest: File::new("manifest.webmanifest", filled(MANIFEST)),
-            fixed: FIXED.iter().map(|(name, body)| File::new(name, body.to_vec())).collect(),
-            files: FILES.iter().map(|(name, body)| File::new(name, body.to_vec())).collect(),
+            start: File::plain("index.html", filled(START)),
+            manifest: File::plain("manifest.webmanifest", filled(MANIFEST)),
+            fixed: FIXED.iter().map(|(name, body)| File::embedded(name, body)).collect(),
+            files: FILES.iter().map(|(name, body)| File::embedded(name, body)).collect(),
             directory,
         }
     })
@@ -197,8 +206,8 @@ async fn file(Path((version, name)): Path<(String, String)>, headers: HeaderMap)
 #[must_use]
 pub fn wire_size() -> usize {
     let application = application();
-    let others = application.files.iter().chain(&application.fixed).map(|file| file.compressed.len());
-    application.start.compressed.len() + application.manifest.compressed.len() + others.sum::<usize>()
+    let others = application.files.iter().chain(&application.fixed).map(File::wire_size);
+    application.start.wire_size() + application.manifest.wire_size() + others.sum::<usize>()
 }
 
 #[cfg(test)]
@@ -219,7 +228,8 @@ mod tests {
         for name in names.filter(|name| !own.contains(&name.as_str())) {
             assert!(FILES.iter().any(|(file, _)| *file == name), "{name} is in the folder and not served");
         }
-        for (name, body) in FILES.iter().filter(|(name, _)| name.ends_with(".js")) {
+        for File { name, body, .. } in application().files.iter().filter(|file| file.name.ends_with(".js")) {
+            assert_eq!(*body, std::fs::read(format!("{folder}/{name}")).unwrap());
             let text = std::str::from_utf8(body).unwrap();
             for import in text.split("from \"./").skip(1).filter_map(|rest| rest.split('"').next()) {
                 assert!(FILES.iter().any(|(file, _)| *file == import), "{name} imports {import}");

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn completed(text: &str) -> String {
-        serde_json::to_string(&serde_json::from_str::<Attachment>(text).unwrap()).unwrap()
+        serde_json::to_string(&baton_json::from_str::<Attachment>(text).unwrap()).unwrap()
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn attachments_that_no_client_can_read_are_invalid() {
-        let check = |text: &str| serde_json::from_str::<Attachment>(text).unwrap().check();
+        let check = |text: &str| baton_json::from_str::<Attachment>(text).unwrap().check();
         for valid in [
             r#"{"type":"file","path":"a"}"#,
             r#"{"type":"selection","filePath":"a"}"#,

@@ -33,7 +33,7 @@ impl Json {
     /// # Errors
     /// When the text is not one JSON value.
     pub fn from_text(text: &str) -> serde_json::Result<Self> {
-        Self::from_raw(serde_json::from_str(text)?)
+        Self::from_raw(baton_json::from_str(text)?)
     }
 
     /// Wraps JSON that we serialised ourselves, without validating it again.
@@ -55,7 +55,7 @@ impl Json {
     /// # Errors
     /// When the text does not match the type.
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
-        serde_json::from_str(self.as_str())
+        baton_json::from_str(self.as_str())
     }
 
     /// Returns the text.
@@ -202,10 +202,10 @@ mod tests {
     fn numbers_survive_as_values() {
         // Off by one in the last digit without the feature `float_roundtrip` of serde_json.
         let number = "0.40035310908253163";
-        assert_eq!(serde_json::from_str::<serde_json::Value>(number).unwrap().to_string(), number);
+        assert_eq!(baton_json::from_str::<serde_json::Value>(number).unwrap().to_string(), number);
         proptest::proptest!(|(number: f64)| {
             let text = serde_json::to_string(&number).unwrap();
-            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let value: serde_json::Value = baton_json::from_str(&text).unwrap();
             proptest::prop_assert_eq!(value.to_string(), text);
         });
     }

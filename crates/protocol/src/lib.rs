@@ -14,7 +14,6 @@ pub mod event;
 pub mod frame;
 pub mod ids;
 pub mod json;
-pub mod json_path;
 pub mod params;
 pub mod permission;
 pub mod provider;

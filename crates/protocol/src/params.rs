@@ -14,11 +14,11 @@ use crate::attachment::Attachment;
 use crate::event::{AgentMode, Prompt, SendMode};
 use crate::ids::SessionId;
 use crate::json::Json;
-use crate::json_path::path_of;
 use crate::provider::{ProviderConfig, ProviderModel};
 use crate::rpc::RpcError;
 use crate::tool::{SlashCommand, ToolSpec};
 use crate::workflow::Definition;
+use baton_json::path_of;
 
 /// Parses the parameters of a method.
 ///
@@ -26,7 +26,7 @@ use crate::workflow::Definition;
 /// An invalid-params error that names the field and the problem.
 pub fn parse<T: DeserializeOwned>(method: &str, params: &Json) -> Result<T, RpcError> {
     let text = if params.as_str() == "null" { "{}" } else { params.as_str() };
-    serde_json::from_str(text).map_err(|error| {
+    baton_json::from_str(text).map_err(|error| {
         let at = path_of(text, &error);
         let field = if at.is_empty() { String::new() } else { format!(" `{at}`") };
         RpcError::bad_params(format!("{method}: invalid parameter{field}: {error}"))

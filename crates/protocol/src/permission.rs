@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     fn decide(json: &str) -> Result<Verdict, UnknownDecision> {
-        serde_json::from_str::<PermissionDecision>(json).unwrap().try_into()
+        baton_json::from_str::<PermissionDecision>(json).unwrap().try_into()
     }
 
     #[test]

@@ -121,11 +121,11 @@ mod tests {
 
     #[test]
     fn unknown_provider_kind_is_an_error() {
-        let parse = |text: &str| serde_json::from_str::<ProviderConfig>(text).map(|p| p.kind);
+        let parse = |text: &str| baton_json::from_str::<ProviderConfig>(text).map(|p| p.kind);
         assert_eq!(parse(r#"{"type":"anthropic","baseUrl":"x"}"#).unwrap(), Some(ProviderKind::Anthropic));
         assert!(parse(r#"{"type":"antropic","baseUrl":"x"}"#).unwrap_err().to_string().contains("antropic"));
         let sockets: ProviderConfig =
-            serde_json::from_str(r#"{"transport":"websockets","headers":null}"#).unwrap();
+            baton_json::from_str(r#"{"transport":"websockets","headers":null}"#).unwrap();
         assert_eq!(sockets.transport, Some(ProviderTransport::WebSockets));
     }
 }

@@ -120,7 +120,7 @@ impl Incoming {
         let fail = |id, code, message: String| MalformedFrame { id, error: RpcError::new(code, message) };
         let text = std::str::from_utf8(body)
             .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not UTF-8: {e}")))?;
-        let raw: &RawValue = serde_json::from_str(text)
+        let raw: &RawValue = baton_json::from_str(text)
             .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not JSON: {e}")))?;
         // Serde would accept an array as the fields of a message in order. A client that sends one means a
         // batch, which this protocol does not have.
@@ -128,7 +128,7 @@ impl Incoming {
             let why = "a JSON-RPC message is an object; batches are not supported".to_owned();
             return Err(fail(None, code::INVALID_REQUEST, why));
         }
-        let parts: Parts = serde_json::from_str(raw.get())
+        let parts: Parts = baton_json::from_str(raw.get())
             .map_err(|e| fail(id_of(raw), code::INVALID_REQUEST, format!("not a JSON-RPC message: {e}")))?;
         let id = parts.id.filter(|id| id.as_str() != "null");
         let params = parts.params.unwrap_or_else(Json::null);
@@ -156,7 +156,7 @@ fn id_of(raw: &RawValue) -> Option<CallId> {
     struct OnlyId {
         id: Option<Json>,
     }
-    serde_json::from_str::<OnlyId>(raw.get()).ok()?.id.filter(|id| id.as_str() != "null")
+    baton_json::from_str::<OnlyId>(raw.get()).ok()?.id.filter(|id| id.as_str() != "null")
 }
 
 /// A message to send. `jsonrpc` comes first, as peers print it in their logs.

@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn both_vocabularies_parse_and_unknown_kinds_are_refused() {
-        let read = |text: &str| serde_json::from_str::<Rule>(text);
+        let read = |text: &str| baton_json::from_str::<Rule>(text);
         let shell = read(r#"{"kind":"commands","argument":"ls"}"#).unwrap();
         assert_eq!(shell, Rule::new(RuleKind::Shell, Some("ls")));
         assert_eq!(read(r#"{"kind":"read","argument":null}"#).unwrap(), Rule::new(RuleKind::Read, None));

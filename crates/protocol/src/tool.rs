@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn result_can_be_text_object_or_any_json() {
-        let read = |text: &str| serde_json::from_str::<AnyToolResult>(text).unwrap().0;
+        let read = |text: &str| baton_json::from_str::<AnyToolResult>(text).unwrap().0;
         assert_eq!(read("\"ok\""), ToolResult::success("ok"));
         let rejected = read(r#"{"textResultForLlm":"no","resultType":"rejected"}"#);
         assert_eq!(

@@ -86,5 +86,5 @@ async fn look_up(client: &HttpClient, api: &str, token: &str) -> Result<Value, S
             return Err(failed(&"the response is too large"));
         }
     }
-    serde_json::from_slice(&body).map_err(|error| failed(&error))
+    baton_json::from_slice(&body).map_err(|error| failed(&error))
 }

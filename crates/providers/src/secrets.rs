@@ -127,7 +127,7 @@ mod tests {
             "providers": [{"name": "local", "baseUrl": "http://y", "apiKey": "ollama"}],
             "gitHubToken": "gho_0123456789abcdef",
         });
-        secrets.add_client_credentials(&serde_json::from_value(params).unwrap());
+        secrets.add_client_credentials(&baton_json::from_value(&params).unwrap());
         let shown = secrets.hide_in("sk-0123456789abcdef ollama gho_0123456789abcdef");
         assert_eq!(shown, "[REDACTED] ollama [REDACTED]");
     }

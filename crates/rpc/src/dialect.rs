@@ -55,7 +55,7 @@ impl Dialect {
         if self != Self::Legacy || kind != "permission.completed" {
             return None;
         }
-        let mut event: Value = serde_json::from_slice(event).ok()?;
+        let mut event: Value = baton_json::from_slice(event).ok()?;
         let result = event.pointer_mut("/data/result/kind")?;
         let known = match result.as_str()? {
             "approved-for-session" | "approved-for-location" => "approved",

@@ -71,7 +71,7 @@ mod tests {
         let body = body(&encode(&session(), json.as_bytes()));
         let start = r#"{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s-1","event":"#;
         assert_eq!(body, format!("{start}{json}}}}}"));
-        serde_json::from_str::<Value>(&body).unwrap();
+        baton_json::from_str::<Value>(&body).unwrap();
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             .lock()
             .unwrap()
             .iter()
-            .map(|frame| serde_json::from_str(&body(frame)).unwrap())
+            .map(|frame| baton_json::from_str(&body(frame)).unwrap())
             .collect();
         assert!(bodies.iter().all(|body| body["method"] == "session.lifecycle"), "{bodies:?}");
         let expected = [

@@ -56,7 +56,7 @@ struct Entry {
 /// # Errors
 /// When the file as a whole cannot be used.
 pub(crate) fn parse_hooks(text: &str) -> Result<(Vec<HookCommand>, Vec<String>), String> {
-    let File { hooks } = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let File { hooks } = baton_json::from_str(text).map_err(|error| error.to_string())?;
     let (mut commands, mut problems) = (Vec::new(), Vec::new());
     for (hook, entries) in hooks {
         for (n, entry) in entries.into_iter().enumerate() {
@@ -73,7 +73,7 @@ pub(crate) fn parse_hooks(text: &str) -> Result<(Vec<HookCommand>, Vec<String>),
 }
 
 fn parse(hook: &str, entry: Value) -> Result<HookCommand, String> {
-    let entry: Entry = serde_json::from_value(entry).map_err(|error| error.to_string())?;
+    let entry: Entry = baton_json::from_value(&entry).map_err(|error| error.to_string())?;
     match entry.kind.as_deref() {
         None | Some("command") => {}
         Some(other) => return Err(format!("its type is {other:?}; only \"command\" is supported")),

@@ -188,7 +188,7 @@ pub(crate) fn first<T: DeserializeOwned>(
     for name in names {
         let failed = |why: String| format!("{}: {why}", root.join(name).display());
         if let Some(text) = read(directory, name).map_err(failed)? {
-            return serde_json::from_str(&text).map(Some).map_err(|error| failed(error.to_string()));
+            return baton_json::from_str(&text).map(Some).map_err(|error| failed(error.to_string()));
         }
     }
     Ok(None)

@@ -1,30 +1,84 @@
 //! Starting tasks and blocking work.
 //!
 //! The functions of `tokio` generate their whole task machinery for every future that is spawned, once for each kind of
-//! scheduler; the futures of this program made that a megabyte. Here a future is boxed first, so that the machinery exists once for
-//! each type of result. It costs one allocation for each task.
+//! scheduler; the futures of this program made that a megabyte. Here a future is boxed first, and so is its result, so that the
+//! machinery exists once. It costs two small allocations for each task.
 
+use std::any::Any;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use tokio::task::JoinHandle;
+pub use tokio::task::{AbortHandle, JoinError};
+
+/// A result that no longer has a type of its own.
+type BoxedResult = Box<dyn Any + Send>;
 
 /// A future that no longer has a type of its own.
-type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxedFuture = Pin<Box<dyn Future<Output = BoxedResult> + Send>>;
 
 /// Blocking work that no longer has a type of its own.
-type BoxedWork<T> = Box<dyn FnOnce() -> T + Send>;
+type BoxedWork = Box<dyn FnOnce() -> BoxedResult + Send>;
+
+/// The result of a task, once it has ended. Dropping this does not end the task.
+#[derive(Debug)]
+pub struct JoinHandle<T> {
+    task: tokio::task::JoinHandle<BoxedResult>,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<T> JoinHandle<T> {
+    fn new(task: tokio::task::JoinHandle<BoxedResult>) -> Self {
+        Self { task, result: PhantomData }
+    }
+
+    /// Ends the task at its next `await`.
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// Returns a handle that can end the task, and does not wait for it.
+    #[must_use]
+    pub fn abort_handle(&self) -> AbortHandle {
+        self.task.abort_handle()
+    }
+
+    /// Returns whether the task has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+}
+
+impl<T: 'static> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.task).poll(context).map_ok(|result| match result.downcast() {
+            Ok(result) => *result,
+            // Both are created together, by `boxed` and `boxed_work`.
+            Err(_) => unreachable!("the result of a task has another type than its handle"),
+        })
+    }
+}
+
+fn boxed<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> BoxedFuture {
+    Box::pin(async move { Box::new(task.await) as BoxedResult })
+}
+
+fn boxed_work<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> BoxedWork {
+    Box::new(move || Box::new(work()))
+}
 
 /// Starts a task.
 pub fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-    let task: BoxedFuture<T> = Box::pin(task);
-    tokio::spawn(task)
+    JoinHandle::new(tokio::spawn(boxed(task)))
 }
 
 /// Runs work that blocks on a thread for such work.
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let work: BoxedWork<T> = Box::new(work);
-    tokio::task::spawn_blocking(work)
+    JoinHandle::new(tokio::task::spawn_blocking(boxed_work(work)))
 }
 
 /// Starts tasks, and waits until all of them have ended. Clones share the tasks.
@@ -40,8 +94,7 @@ impl TaskTracker {
 
     /// Starts a task.
     pub fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        let task: BoxedFuture<T> = Box::pin(task);
-        self.0.spawn(task)
+        JoinHandle::new(self.0.spawn(boxed(task)))
     }
 
     /// Runs work that blocks on a thread for such work.
@@ -49,8 +102,7 @@ impl TaskTracker {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        let work: BoxedWork<T> = Box::new(work);
-        self.0.spawn_blocking(work)
+        JoinHandle::new(self.0.spawn_blocking(boxed_work(work)))
     }
 
     /// Lets [`TaskTracker::wait`] return once no task is left.

@@ -162,13 +162,13 @@ mod tests {
 
     fn started(outputs: &mut ToolOutputs, tool: &str) {
         let start = json!({ "toolCallId": "c", "toolName": tool });
-        outputs.start(&serde_json::from_value(start).unwrap());
+        outputs.start(&baton_json::from_value(&start).unwrap());
     }
 
     fn finished(outputs: &mut ToolOutputs, fields: &Value) -> Vec<String> {
         let mut complete = json!({ "toolCallId": "c", "success": true });
         complete.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        let lines = outputs.finish(&serde_json::from_value(complete).unwrap(), false).into_iter();
+        let lines = outputs.finish(&baton_json::from_value(&complete).unwrap(), false).into_iter();
         let text = |line| match line {
             OutputLine::Output(text) => format!("│ {text}"),
             OutputLine::Note(text) => text,

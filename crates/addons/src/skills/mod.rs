@@ -333,7 +333,7 @@ fn scan_all(places: &SkillPlaces) -> SkillScan {
 /// Returns the names of the skills that the user has disabled for all sessions.
 async fn disabled(addons: &Addons) -> BTreeSet<String> {
     let stored = addons.options.preferences.get(DISABLED).await.ok().flatten();
-    stored.and_then(|names| serde_json::from_value(names).ok()).unwrap_or_default()
+    stored.and_then(|names| baton_json::from_value(&names).ok()).unwrap_or_default()
 }
 
 /// Returns the home directory of the user.

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn compose_json(prompt: &str, attachments: &str, cwd: &Path) -> String {
-        let attachments: Vec<Attachment> = serde_json::from_str(attachments).unwrap();
+        let attachments: Vec<Attachment> = baton_json::from_str(attachments).unwrap();
         let tagged = tagged_files(&attachments, cwd);
         assert_eq!(tagged.is_some(), has_files(&attachments));
         compose(prompt, &attachments, tagged, Some(Timestamp(1_794_774_653_223)), &[])

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use baton_json::path_of;
 use baton_protocol::Json;
-use baton_protocol::json_path::path_of;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -18,7 +18,7 @@ pub(crate) fn read<T: DeserializeOwned>(tool: &str, arguments: &Json) -> Result<
         "" | "null" => "{}",
         text => text,
     };
-    serde_json::from_str(text).map_err(|error| {
+    baton_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         if message.starts_with("trailing characters") {
             return ToolRefusal::arguments(tool, "there is more than one JSON value");

@@ -7,31 +7,32 @@ use std::path::{Path, PathBuf};
 /// ARCHITECTURE.md.
 const MAY_USE: &[(&str, &[&str])] = &[
     // Vocabularies and tools without policy.
-    ("protocol", &[]),
+    ("json", &[]),
+    ("protocol", &["json"]),
     ("private", &[]),
     ("tasks", &[]),
     ("diff", &[]),
-    ("process", &["private", "tasks"]),
+    ("process", &["json", "private", "tasks"]),
     ("markup", &[]),
     ("terminal", &["markup"]),
     ("watch", &["protocol"]),
     // Crates that know nothing of a live session.
     ("core", &["protocol"]),
-    ("store", &["private", "protocol", "tasks"]),
-    ("postgres", &["protocol", "store", "tasks"]),
-    ("model", &["diff", "protocol", "tasks"]),
-    ("agent", &["core", "diff", "model", "private", "process", "protocol", "tasks"]),
-    ("engines", &["agent", "private", "process", "protocol", "tasks"]),
+    ("store", &["json", "private", "protocol", "tasks"]),
+    ("postgres", &["json", "protocol", "store", "tasks"]),
+    ("model", &["diff", "json", "protocol", "tasks"]),
+    ("agent", &["core", "diff", "json", "model", "private", "process", "protocol", "tasks"]),
+    ("engines", &["agent", "json", "private", "process", "protocol", "tasks"]),
     ("git", &["agent", "private", "protocol"]),
-    ("mcp", &["private", "process", "protocol", "tasks"]),
-    ("skills", &["agent", "protocol"]),
+    ("mcp", &["json", "private", "process", "protocol", "tasks"]),
+    ("skills", &["agent", "json", "protocol"]),
     // Sessions that are not live: their histories in the store, and their files beside it.
-    ("history", &["core", "process", "protocol", "store"]),
-    ("files", &["agent", "core", "git", "history", "mcp", "private", "protocol", "store", "tasks"]),
+    ("history", &["core", "json", "process", "protocol", "store"]),
+    ("files", &["agent", "core", "git", "history", "json", "mcp", "private", "protocol", "store", "tasks"]),
     // Counters, fed by live sessions.
     ("metrics", &["core", "protocol"]),
     // Which model a session calls, with which credentials.
-    ("providers", &["agent", "model", "protocol", "tasks"]),
+    ("providers", &["agent", "json", "model", "protocol", "tasks"]),
     // What a session is set to, beside its history.
     ("settings", &["agent", "protocol", "providers"]),
     // MCP servers, skills and plugins of sessions, without an actor.
@@ -43,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "files",
             "git",
             "history",
+            "json",
             "mcp",
             "model",
             "process",
@@ -54,9 +56,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // Who may use a server.
-    ("people", &["protocol", "store"]),
+    ("people", &["json", "protocol", "store"]),
     // Live sessions as others see them: handles, asks, fan-out of events; no actor.
-    ("handle", &["addons", "agent", "core", "files", "protocol", "providers", "settings", "store", "tasks"]),
+    (
+        "handle",
+        &["addons", "agent", "core", "files", "json", "protocol", "providers", "settings", "store", "tasks"],
+    ),
     // Live sessions, without a wire.
     (
         "runtime",
@@ -69,6 +74,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "git",
             "handle",
             "history",
+            "json",
             "mcp",
             "metrics",
             "model",
@@ -82,29 +88,33 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // Notifications: the outbox and its channels, fed by live sessions.
-    ("notify", &["core", "markup", "model", "people", "protocol", "runtime", "store"]),
+    ("notify", &["core", "json", "markup", "model", "people", "protocol", "runtime", "store"]),
     // The doors: they see the runtime, which re-exports what they need of histories and files, and never each other.
     ("wire", &["protocol", "runtime", "store"]),
-    ("rpc", &["agent", "core", "git", "people", "protocol", "runtime", "store", "tasks", "wire"]),
+    ("rpc", &["agent", "core", "git", "json", "people", "protocol", "runtime", "store", "tasks", "wire"]),
     (
         "http",
-        &["core", "markup", "model", "notify", "people", "protocol", "runtime", "store", "tasks", "wire"],
+        &[
+            "core", "json", "markup", "model", "notify", "people", "protocol", "runtime", "store", "tasks",
+            "wire",
+        ],
     ),
-    ("crush", &["core", "protocol", "runtime", "store", "wire"]),
+    ("crush", &["core", "json", "protocol", "runtime", "store", "wire"]),
     // Links between servers: sessions of one at another.
-    ("peer", &["protocol", "runtime", "store", "tasks"]),
+    ("peer", &["json", "protocol", "runtime", "store", "tasks"]),
     // The web application: files, and routes that serve them.
     ("page", &[]),
     // Backups, services: they know the home and its store, and no live session.
-    ("ops", &["agent", "private", "protocol", "store"]),
+    ("ops", &["agent", "json", "private", "protocol", "store"]),
     // The command line: what can be written, what it does, and the program, which tests the whole.
     ("args", &["people"]),
     ("baton", &["cli"]),
     (
         "cli",
         &[
-            "args", "crush", "engines", "http", "markup", "model", "notify", "ops", "page", "peer", "people",
-            "postgres", "private", "protocol", "rpc", "runtime", "store", "tasks", "terminal", "watch",
+            "args", "crush", "engines", "http", "json", "markup", "model", "notify", "ops", "page", "peer",
+            "people", "postgres", "private", "protocol", "rpc", "runtime", "store", "tasks", "terminal",
+            "watch",
         ],
     ),
     ("testkit", &["protocol"]),
@@ -206,24 +216,39 @@ fn code_map_names_existing_functions() {
     }
 }
 
-/// Lines of Rust in a directory, with all below it.
-fn lines_in(directory: &Path) -> usize {
+/// All files of Rust in a directory, and below it.
+fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
     let entries =
         std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
-    let lines = entries.map(|path| match path.extension() {
-        _ if path.is_dir() => lines_in(&path),
+    let files = entries.flat_map(|path| match path.extension() {
+        _ if path.is_dir() => sources(&path),
         Some(extension) if extension == "rs" => {
-            std::fs::read_to_string(&path).expect("a text").lines().count()
+            let text = std::fs::read_to_string(&path).expect("a text");
+            vec![(path, text)]
         }
-        _ => 0,
+        _ => Vec::new(),
     });
-    lines.sum()
+    files.collect()
+}
+
+/// Each type that `serde_json` reads is compiled with a parser of its own.
+#[test]
+fn json_is_read_by_one_parser() {
+    let readers =
+        ["from_str", "from_slice", "from_value", "from_reader"].map(|name| format!("serde_json::{name}"));
+    for name in all().iter().filter(|name| !["json", "testkit"].contains(&name.as_str())) {
+        for (path, text) in sources(&crates().join(name).join("src")) {
+            let used = readers.iter().find(|reader| text.contains(reader.as_str()));
+            assert!(used.is_none(), "{} uses {}; use baton_json", path.display(), used.expect("it is used"));
+        }
+    }
 }
 
 #[test]
 fn no_crate_is_larger_than_the_limit() {
     for name in all() {
-        let lines = lines_in(&crates().join(&name).join("src"));
+        let sources = sources(&crates().join(&name).join("src"));
+        let lines: usize = sources.iter().map(|(_, text)| text.lines().count()).sum();
         assert!(
             lines > 0 && lines <= MAX_LINES,
             "{name} has {lines} lines in src; give a part of it a crate of its own"

@@ -164,7 +164,7 @@ impl PendingRequest {
     }
 
     fn permission(&self, said: &str) -> serde_json::Result<PermissionRequest> {
-        let mut wants = serde_json::from_value(self.detail.clone())?;
+        let mut wants = baton_json::from_value(&self.detail)?;
         if let PermissionRequest::Shell { intention, .. } = &mut wants
             && said.trim_end().ends_with(intention.trim())
         {
@@ -178,12 +178,12 @@ impl PendingRequest {
     }
 
     fn question(&self) -> Option<(String, Vec<String>)> {
-        let UserQuestion { question, choices, .. } = serde_json::from_value(self.detail.clone()).ok()?;
+        let UserQuestion { question, choices, .. } = baton_json::from_value(&self.detail).ok()?;
         Some((question, choices.unwrap_or_default()))
     }
 
     fn plan(&self) -> Option<ProposedPlan> {
-        serde_json::from_value(self.detail.clone()).ok()
+        baton_json::from_value(&self.detail).ok()
     }
 
     /// Parses a typed line. `asks_more`: whether the user can be asked for a reason, because there is a terminal.
@@ -295,7 +295,7 @@ mod tests {
 
     fn pending(kind: &str, detail: &Value) -> PendingRequest {
         let all = json!({ "requestId": "r", "kind": kind, "toolName": "t", "detail": detail });
-        serde_json::from_value(all).unwrap()
+        baton_json::from_value(&all).unwrap()
     }
 
     #[test]
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(asked.reply("n, not now", true), Reply::Answer(rejection(Some("not now"))));
         assert_eq!(pending("permission", &json!({})).reply("perhaps", true), Reply::NotAnAnswer);
         let trust = json!({ "requestId": "r", "kind": "permission", "toolName": TRUST_TOOL, "detail": {} });
-        let mut trust: PendingRequest = serde_json::from_value(trust).unwrap();
+        let mut trust: PendingRequest = baton_json::from_value(&trust).unwrap();
         assert_eq!(trust.reply("n", true), Reply::Answer(rejection(None)), "nobody reads the reason");
     }
 
@@ -342,7 +342,7 @@ mod tests {
     fn author_of_an_answer_is_named() {
         let closed = |result: &str, by: Option<&str>| {
             let data = json!({ "requestId": "r", "result": { "kind": result }, "batonBy": by });
-            Body::PermissionCompleted(serde_json::from_value(data).unwrap())
+            Body::PermissionCompleted(baton_json::from_value(&data).unwrap())
         };
         let asked = pending("permission", &json!({}));
         let said = |body: &Body| asked.closed_by(Some(body)).unwrap_or_default();
@@ -361,7 +361,7 @@ mod tests {
         let wants = json!({"kind": "shell", "fullCommandText": "make a", "intention": ""});
         let offers = [offer("make a", "exactly this line"), offer("make:*", "any `make` command")];
         let all = json!({"requestId": "r", "kind": "permission", "detail": wants, "offers": offers});
-        let asked: PendingRequest = serde_json::from_value(all).unwrap();
+        let asked: PendingRequest = baton_json::from_value(&all).unwrap();
         let shown = asked.describe("").lines(None).join("\n");
         assert!(shown.contains("exactly this line") && shown.contains("any `make` command"), "{shown}");
         for (word, offer) in [("always", &offers[0]), ("w", &offers[1])] {

@@ -47,7 +47,7 @@ pub(super) fn answer(kind: &str, detail: &Value, line: &str) -> Option<Value> {
     if is_page(detail) {
         return yes.then(|| json!({ "kind": "elicitation", "action": "accept" }));
     }
-    let content = match (serde_json::from_str::<Value>(line), only_field(detail)) {
+    let content = match (baton_json::from_str::<Value>(line), only_field(detail)) {
         (Ok(Value::Object(content)), _) => Value::Object(content),
         (_, Some((name, schema))) => Value::Object(Map::from_iter([(name.clone(), typed(schema, line)?)])),
         _ => return None,

@@ -268,8 +268,8 @@ mod tests {
                 seen += 1;
             }
             for block in blocks(&page, "json") {
-                let provider: serde_json::Value = serde_json::from_str(block).unwrap();
-                let parsed: ProviderConfig = serde_json::from_value(provider).unwrap();
+                let provider: serde_json::Value = baton_json::from_str(block).unwrap();
+                let parsed: ProviderConfig = baton_json::from_value(&provider).unwrap();
                 assert!(!parsed.base_url.is_empty() && parsed.model_id.is_some(), "{block}");
                 seen += 1;
             }

@@ -54,7 +54,7 @@ pub(super) async fn list(around: &Surroundings, session: &str, as_json: bool) ->
         terminal::json(&serde_json::to_string_pretty(&list)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let servers: Vec<Server> = serde_json::from_value(list["servers"].clone())?;
+    let servers: Vec<Server> = baton_json::from_value(&list["servers"])?;
     if servers.is_empty() {
         terminal::note("the session uses no MCP servers");
         return Ok(ExitCode::SUCCESS);

@@ -32,7 +32,7 @@ impl ProjectFile {
     fn read(path: PathBuf) -> anyhow::Result<Self> {
         let found = read_regular(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let text = found.unwrap_or_else(|| "{}".to_owned());
-        let content: Value = serde_json::from_str(&text)
+        let content: Value = baton_json::from_str(&text)
             .with_context(|| format!("{} is not JSON; fix it, then try again", path.display()))?;
         let Value::Object(content) = content else {
             anyhow::bail!("{} is not a JSON object; fix it, then try again", path.display())
@@ -108,7 +108,7 @@ mod tests {
         let mut file = ProjectFile::read(path.clone()).unwrap();
         file.set("b", json!({ "command": "y" })).unwrap();
         file.remove("a").unwrap();
-        let text: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let text: Value = baton_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(text, json!({ "other": 1, "mcpServers": { "b": { "command": "y" } } }));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no scratch file stays");
     }

@@ -55,7 +55,7 @@ fn row(entry: &AuditEntry, terminal: Option<&LocalTime>) -> Vec<String> {
 
 /// Returns the detail of an entry, a grant in words.
 fn detail(entry: &AuditEntry) -> String {
-    let granted = (entry.action == AuditAction::GrantGiven).then(|| serde_json::from_str(&entry.detail).ok());
+    let granted = (entry.action == AuditAction::GrantGiven).then(|| baton_json::from_str(&entry.detail).ok());
     granted.flatten().map_or_else(|| entry.detail.clone(), |approval| grant_words::grant(&approval))
 }
 
@@ -80,7 +80,7 @@ mod tests {
             at: "2026-11-08T00:00:00Z".parse().unwrap(),
             session: "0190c2f0-0000-7000-8000-000000000001".parse().unwrap(),
             seq: 1,
-            event: serde_json::from_str("\"0190c2f0-0000-7000-8000-000000000002\"").unwrap(),
+            event: baton_json::from_str("\"0190c2f0-0000-7000-8000-000000000002\"").unwrap(),
             action: AuditAction::GrantGiven,
             by: Some(baton_protocol::Author("client that approves everything".into())),
             detail: r#"{"kind":"commands","commandIdentifiers":["echo"]}"#.into(),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_protocol::Event;
+use baton_tasks::JoinHandle;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::place::Arrived;

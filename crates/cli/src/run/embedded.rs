@@ -13,8 +13,8 @@ use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Author, SessionId};
 use baton_runtime::{Join, LocalSession, Options, Runtime};
+use baton_tasks::JoinHandle;
 use tokio::net::UnixListener;
-use tokio::task::JoinHandle;
 
 use super::connection::Home;
 use super::description::Description;

@@ -217,7 +217,7 @@ fn replies() -> Vec<Reply> {
 /// Serialises a value, and reads it back.
 fn returned<T: Serialize + DeserializeOwned>(value: &T) -> T {
     let text = serde_json::to_string(value).unwrap();
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    baton_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// Returns the tag of a serialised ask or reply.

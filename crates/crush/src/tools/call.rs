@@ -114,7 +114,7 @@ mod tests {
     fn check(tool: &str, arguments: &str, name: &str, input: &Value) {
         let call = Call { tool: tool.into(), arguments: Json::from_text(arguments).ok(), started: 0 };
         assert_eq!(call.name(), name);
-        assert_eq!(serde_json::from_str::<Value>(&call.input()).unwrap(), *input, "{tool} {arguments}");
+        assert_eq!(baton_json::from_str::<Value>(&call.input()).unwrap(), *input, "{tool} {arguments}");
     }
 
     #[test]

@@ -131,7 +131,7 @@ mod tests {
     fn meta(tool: &str, arguments: &str, content: &str, detail: Option<&str>) -> Value {
         let result =
             result(Some(&call(tool, arguments)), &complete(content, detail, true), Timestamp(2000), "/w");
-        serde_json::from_str(&result.metadata).unwrap_or_default()
+        baton_json::from_str(&result.metadata).unwrap_or_default()
     }
 
     #[test]

@@ -14,7 +14,7 @@ fn written(value: impl Serialize) -> Value {
 
 /// Asserts that the official type reads the value, and writes the same one, apart from defaults.
 fn assert_official<T: DeserializeOwned + Serialize>(value: &Value) {
-    let read: T = serde_json::from_value(value.clone()).unwrap_or_else(|error| panic!("{value}: {error}"));
+    let read: T = baton_json::from_value(&value).unwrap_or_else(|error| panic!("{value}: {error}"));
     let again = written(read);
     for (name, field) in value.as_object().unwrap() {
         assert!(is_within(field, &again[name]), "{name}: {field} became {}", again[name]);
@@ -167,7 +167,7 @@ fn unreadable_fields_and_items_are_skipped() {
         "content": [{"type": "diff", "path": "/a"}, {"type": "hologram"}, 3],
         "locations": [{"line": 1}, {"path": "/b", "line": "x"}], "rawInput": null,
     });
-    let theirs: official::ToolCall = serde_json::from_value(value.clone()).unwrap();
+    let theirs: official::ToolCall = baton_json::from_value(&value).unwrap();
     let Some(Update::ToolCall(ours)) = Update::read(&value) else { panic!("not read") };
     assert_eq!((ours.kind, ours.status, ours.name), (ToolKind::Other, ToolCallStatus::Pending, None));
     assert_eq!((ours.content.len(), theirs.content.len()), (0, 0));
@@ -224,10 +224,7 @@ fn permission_requests_are_read_whole_or_not_at_all() {
     ] {
         let mut request = request.clone();
         *request.pointer_mut(path).unwrap() = value;
-        assert!(
-            serde_json::from_value::<official::RequestPermissionRequest>(request.clone()).is_err(),
-            "{path}"
-        );
+        assert!(baton_json::from_value::<official::RequestPermissionRequest>(&request).is_err(), "{path}");
         assert_eq!(PermissionRequest::read(&request), None, "{path}");
     }
 }

@@ -63,7 +63,7 @@ impl UiRequests {
     }
 
     fn request_permission(&mut self, id: &str, tool_call: &str, steps: &mut Steps) {
-        let tool_call: Value = serde_json::from_str(tool_call).unwrap_or_default();
+        let tool_call: Value = baton_json::from_str(tool_call).unwrap_or_default();
         let call = text(&tool_call, "/call").unwrap_or_default();
         let request = permission_request(call, &self.cwd, &tool_call);
         self.pending.request_permission(id, call, request, call.to_owned(), steps);

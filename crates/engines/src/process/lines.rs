@@ -98,7 +98,7 @@ impl<R: AsyncRead + Unpin> OutputLines<R> {
         }
         // A command may have printed invalid UTF-8; the rest of the line is still usable.
         let text = String::from_utf8_lossy(bytes);
-        Some(match serde_json::from_str(&text) {
+        Some(match baton_json::from_str(&text) {
             Ok(value) => OutputLine::Json(value),
             Err(_) => OutputLine::Garbage(text.trim().chars().take(PREVIEW).collect()),
         })

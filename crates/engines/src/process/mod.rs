@@ -13,10 +13,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use baton_process::{Pipes, Start, Supervised};
+use baton_tasks::JoinHandle;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub(crate) use lines::OutputLine;

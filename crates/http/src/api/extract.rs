@@ -1,41 +1,15 @@
 //! Extractors that report invalid requests as an [`ApiError`].
 
-use std::marker::PhantomData;
-
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query};
 use baton_people::{Identity, Role};
 use baton_protocol::{Author, SessionId};
-use http::StatusCode;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
 
 use crate::error::ApiError;
 use baton_wire::SlowBody;
-
-/// Accepts JSON objects only: serde would also read a struct from an array.
-#[derive(Debug)]
-pub(crate) struct Object<T>(pub(crate) T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor(PhantomData))
-    }
-}
-
-struct ObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-    }
-}
 
 /// Extracts a JSON body.
 pub(crate) struct JsonBody<T>(pub(crate) T);
@@ -44,29 +18,45 @@ impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for JsonBody
     type Rejection = ApiError;
 
     async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, ApiError> {
-        let read = axum::Json::<Object<T>>::from_request(request, state).await;
-        read.map(|axum::Json(Object(body))| Self(body))
-            .map_err(|rejection: JsonRejection| refusal(&rejection))
+        let body = json_of(request, state).await?;
+        baton_json::from_str(&body).map(Self).map_err(|error| malformed(&body, &error))
     }
 }
 
-fn refusal(rejection: &JsonRejection) -> ApiError {
+/// Reads a body that is announced as JSON.
+async fn json_of<S: Send + Sync>(request: axum::extract::Request, state: &S) -> Result<String, ApiError> {
+    if !is_json(request.headers()) {
+        let message = "send the header `Content-Type: application/json`";
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_request", message));
+    }
+    let body = Bytes::from_request(request, state).await.map_err(|rejection| unread(&rejection))?;
+    let text = String::from_utf8(body.into());
+    text.map_err(|_| ApiError::bad_request("the request body is not JSON: it is not UTF-8"))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// Says why a body could not be read.
+fn unread(rejection: &BytesRejection) -> ApiError {
     if let Some(error) = SlowBody::among_causes_of(rejection) {
         return ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", error.to_string());
     }
     let code = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
-    ApiError::new(rejection.status(), code, message(rejection))
+    ApiError::new(rejection.status(), code, rejection.body_text())
 }
 
 /// Says what is wrong with a body, and where.
-fn message(rejection: &JsonRejection) -> String {
-    let problem = |error: &dyn std::error::Error| error.source().unwrap_or(error).to_string();
-    match rejection {
-        JsonRejection::JsonDataError(error) => format!("malformed request body: {}", problem(error)),
-        JsonRejection::JsonSyntaxError(error) => format!("the request body is not JSON: {}", problem(error)),
-        JsonRejection::MissingJsonContentType(_) => "send the header `Content-Type: application/json`".into(),
-        other => other.body_text(),
+fn malformed(body: &str, error: &serde_json::Error) -> ApiError {
+    if !error.is_data() {
+        return ApiError::bad_request(format!("the request body is not JSON: {error}"));
     }
+    let path = baton_json::path_of(body, error);
+    let place = if path.is_empty() { path } else { format!("{path}: ") };
+    ApiError::unprocessable("bad_request", format!("malformed request body: {place}{error}"))
 }
 
 /// Extracts the sender of a request, as the guard identified it.
@@ -157,19 +147,36 @@ mod tests {
         _size: u32,
     }
 
-    async fn refused(kind: &str, body: &str) -> String {
+    async fn refused(kind: &str, body: impl Into<Body>) -> (u16, String) {
         let request = axum::extract::Request::post("/").header("content-type", kind);
-        let request = request.body(Body::from(body.to_owned())).unwrap();
-        let rejection = axum::Json::<Thing>::from_request(request, &()).await.unwrap_err();
-        message(&rejection)
+        let read = JsonBody::<Thing>::from_request(request.body(body.into()).unwrap(), &()).await;
+        let error = read.err().unwrap();
+        (error.status.as_u16(), error.message)
     }
 
     #[tokio::test]
     async fn malformed_body_is_explained_without_words_of_the_program() {
-        let unknown = refused("application/json", r#"{"size": 1, "colour": 2}"#).await;
-        assert!(unknown.starts_with("malformed request body: colour: unknown field"), "{unknown}");
-        let broken = refused("application/json", r#"{"size""#).await;
-        assert!(broken.starts_with("the request body is not JSON: "), "{broken}");
-        assert!(refused("text/plain", "{}").await.contains("Content-Type: application/json"));
+        let json = "application/json; charset=utf-8";
+        let (status, unknown) = refused(json, r#"{"size": 1, "colour": 2}"#).await;
+        assert!(
+            status == 422 && unknown.starts_with("malformed request body: colour: unknown field"),
+            "{unknown}"
+        );
+        let (status, array) = refused(json, "[1]").await;
+        assert!(
+            status == 422 && array.starts_with("malformed request body: invalid type: sequence"),
+            "{array}"
+        );
+        let (status, broken) = refused("Application/x+JSON", r#"{"size""#).await;
+        assert!(status == 400 && broken.starts_with("the request body is not JSON: "), "{broken}");
+        let (status, bytes) = refused(json, b"{\"size\": \"\xff\"}".as_slice()).await;
+        assert!(status == 400 && bytes.starts_with("the request body is not JSON: "), "{bytes}");
+        for other in ["text/plain", "application/jsonp", ""] {
+            let (status, message) = refused(other, "{}").await;
+            assert!(
+                status == 415 && message.contains("Content-Type: application/json"),
+                "{other}: {message}"
+            );
+        }
     }
 }

@@ -27,7 +27,7 @@ async fn ask(handle: &Handle, request: McpRequest) -> Result<Value, ApiError> {
 
 async fn overview(handle: &Handle, start: bool) -> Result<Vec<ServerOverview>, ApiError> {
     let servers = ask(handle, McpRequest::Overview { start }).await?;
-    serde_json::from_value(servers).map_err(|error| ApiError::internal(error.to_string()))
+    baton_json::from_value(&servers).map_err(|error| ApiError::internal(error.to_string()))
 }
 
 async fn find(handle: &Handle, server: &str) -> Result<ServerOverview, ApiError> {
@@ -155,7 +155,7 @@ pub(super) async fn log(
     find(&handle, &server).await?;
     match handle.ask(Mcp { request: Box::new(McpRequest::Log { server: server.clone() }) }).await {
         Ok(log) => {
-            serde_json::from_value(log).map(Json).map_err(|error| ApiError::internal(error.to_string()))
+            baton_json::from_value(&log).map(Json).map_err(|error| ApiError::internal(error.to_string()))
         }
         Err(Failure::Refused(_)) => Err(no_such_server(&server)),
         Err(other) => Err(other.into()),

@@ -120,9 +120,15 @@ use super::{Shared, login};
 )]
 struct Description;
 
-/// OpenAPI description of the session API, as JSON. A file, which a test compares with the handlers: generating it at run time
-/// would take a fiftieth of the program, for a text that never changes.
-const OPENAPI: &str = include_str!("../../../../docs/openapi.json");
+/// `docs/openapi.json`, compressed. A file, which a test compares with the handlers: generating it at run time would take a
+/// fiftieth of the program, for a text that never changes.
+const OPENAPI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
+
+/// Returns the OpenAPI description of the session API, as JSON.
+fn openapi() -> String {
+    // What the build script compressed can be read again; a test does.
+    std::io::read_to_string(flate2::read::GzDecoder::new(OPENAPI)).unwrap_or_default()
+}
 
 /// Describes the handlers.
 #[must_use]
@@ -228,7 +234,7 @@ mod tests {
     /// A route that the table does not list needs the strongest role, which is safe, but never intended.
     #[test]
     fn every_route_has_a_row_in_the_table_of_access() {
-        let document: serde_json::Value = serde_json::from_str(&describe_api()).unwrap();
+        let document: serde_json::Value = baton_json::from_str(&describe_api()).unwrap();
         for (path, item) in document["paths"].as_object().unwrap() {
             for method in item.as_object().unwrap().keys() {
                 let listed = baton_people::access::listed(&method.to_uppercase(), path);
@@ -240,7 +246,7 @@ mod tests {
     /// Generators of clients name a method after each operation id.
     #[test]
     fn operation_ids_are_unique() {
-        let document: serde_json::Value = serde_json::from_str(OPENAPI).unwrap();
+        let document: serde_json::Value = baton_json::from_str(&openapi()).unwrap();
         let items = document["paths"].as_object().unwrap().values();
         let operations = items.flat_map(|item| item.as_object().unwrap().values());
         let mut ids: Vec<_> =
@@ -254,6 +260,6 @@ mod tests {
     /// Doc comments of API types are read by users of the API, who cannot follow links into the code.
     #[test]
     fn openapi_document_contains_no_rustdoc_links() {
-        assert!(!OPENAPI.contains("[`"), "a description contains a Rustdoc link");
+        assert!(!openapi().contains("[`"), "a description contains a Rustdoc link");
     }
 }

@@ -17,7 +17,7 @@ use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
 fn read<T: DeserializeOwned>(reply: Value) -> Result<T, ApiError> {
-    serde_json::from_value(reply).map_err(|error| ApiError::internal(error.to_string()))
+    baton_json::from_value(&reply).map_err(|error| ApiError::internal(error.to_string()))
 }
 
 async fn installed(door: &Shared) -> Result<Vec<PluginView>, ApiError> {

@@ -23,7 +23,7 @@ async fn ask(handle: &Handle, request: SkillsRequest) -> Result<Value, ApiError>
 
 async fn listed(handle: &Handle) -> Result<SkillList, ApiError> {
     let listed = ask(handle, SkillsRequest::List).await?;
-    serde_json::from_value(listed).map_err(|error| ApiError::internal(error.to_string()))
+    baton_json::from_value(&listed).map_err(|error| ApiError::internal(error.to_string()))
 }
 
 /// Refuses a skill that a session does not have.
@@ -78,7 +78,7 @@ pub(super) async fn show(
     let handle = open(&door, &session_id(&id)?).await?;
     check(&handle, &skill).await?;
     let shown = ask(&handle, SkillsRequest::Show { name: skill }).await?;
-    let view = serde_json::from_value(shown).map_err(|error| ApiError::internal(error.to_string()))?;
+    let view = baton_json::from_value(&shown).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(Json(view))
 }
 

@@ -52,7 +52,7 @@ pub(super) async fn models(State(door): State<Shared>) -> Result<Json<Value>, Ap
 
 /// Returns the OpenAPI description of the API.
 pub(super) async fn openapi() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], super::OPENAPI).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], super::openapi()).into_response()
 }
 
 /// Answers requests for `/` on a server without a page.

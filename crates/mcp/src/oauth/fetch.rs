@@ -104,7 +104,7 @@ impl<'a> Fetch<'a> {
         if (300..400).contains(&status) {
             return Err(fail("redirects are not followed".into()));
         }
-        Ok(Fetched { status, body: serde_json::from_slice(&bytes).ok() })
+        Ok(Fetched { status, body: baton_json::from_slice(&bytes).ok() })
     }
 }
 

@@ -62,7 +62,7 @@ impl Failure {
 impl Message {
     /// Parses a message. One that cannot be used is logged; if it is the response to a request, the request fails.
     pub(super) fn parse(bytes: &[u8], log: &ServerLog) -> Option<Self> {
-        let problem = match serde_json::from_slice::<Map<String, Value>>(bytes) {
+        let problem = match baton_json::from_slice::<Map<String, Value>>(bytes) {
             Ok(fields) => match Self::of(fields) {
                 Some(message) => return Some(message),
                 None => "it is not a message of JSON-RPC".to_owned(),
@@ -70,7 +70,7 @@ impl Message {
             Err(error) => error.to_string(),
         };
         let is_object = bytes.trim_ascii_start().starts_with(b"{");
-        let Some(head) = serde_json::from_slice::<Head>(bytes).ok().filter(|_| is_object) else {
+        let Some(head) = baton_json::from_slice::<Head>(bytes).ok().filter(|_| is_object) else {
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(QUOTED)]).into_owned();
             log.add(&format!("sent what is not a message: {text}"));
             return None;

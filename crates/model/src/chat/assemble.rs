@@ -50,7 +50,7 @@ impl<'a> Assembler<'a> {
         match &reply.error {
             Some(error) if !error.is_null() => Err(failure::in_answer(self.endpoint, error)),
             _ if reply.is_error() => {
-                let error = serde_json::from_slice(json).unwrap_or_default();
+                let error = baton_json::from_slice(json).unwrap_or_default();
                 Err(failure::in_answer(self.endpoint, &error))
             }
             _ => Ok(reply),
@@ -121,7 +121,7 @@ impl Assemble for Assembler<'_> {
             _ => {}
         }
         if event.name == "error" {
-            let error = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
+            let error = baton_json::from_str(data).unwrap_or_else(|_| Value::from(data));
             return Err(failure::in_answer(self.endpoint, &error));
         }
         let reply = self.read(data.as_bytes())?;

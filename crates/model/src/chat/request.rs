@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     fn check(request: &Request, dialect: ChatVariant, expected: &Value) {
-        let body: Value = serde_json::from_slice(&body(request, dialect).unwrap()).unwrap();
+        let body: Value = baton_json::from_slice(&body(request, dialect).unwrap()).unwrap();
         assert_eq!(&body, expected);
     }
 

@@ -46,13 +46,13 @@ pub(super) fn tool_in(prompt: &str) -> Option<(&str, &str)> {
 pub(super) fn arguments_in(text: &str, schema: &Value) -> Value {
     let text = text.trim();
     let text = text.strip_prefix("with ").unwrap_or(text).trim();
-    if let Ok(object @ Value::Object(_)) = serde_json::from_str(text) {
+    if let Ok(object @ Value::Object(_)) = baton_json::from_str(text) {
         return object;
     }
     let properties = schema["properties"].as_object();
     let typed = |name: &str, value: &str| match schema["properties"][name]["type"].as_str() {
         Some("string") | None => json!(value),
-        Some(_) => serde_json::from_str(value).unwrap_or_else(|_| json!(value)),
+        Some(_) => baton_json::from_str(value).unwrap_or_else(|_| json!(value)),
     };
     let pairs: Option<Map<String, Value>> = text
         .split_whitespace()

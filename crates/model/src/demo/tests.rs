@@ -76,7 +76,7 @@ async fn prompt_selects_the_tool() {
     let check = async |prompt: &str, tools: &[&str], name: &str, arguments: serde_json::Value| {
         let (answer, deltas) = ask(&request(vec![user(prompt)], tools)).await;
         let [call] = answer.tool_calls.as_slice() else { panic!("{answer:?}") };
-        let found: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
+        let found: serde_json::Value = baton_json::from_str(&call.arguments).unwrap();
         assert_eq!(
             (call.name.as_str(), found, answer.finish),
             (name, arguments, Finish::ToolCalls),
@@ -166,7 +166,7 @@ async fn named_tools_are_called_with_arguments_of_their_schema() {
     ] {
         request.messages = vec![Arc::new(user(prompt))];
         let (answer, _) = ask(&request).await;
-        let arguments: serde_json::Value = serde_json::from_str(&answer.tool_calls[0].arguments).unwrap();
+        let arguments: serde_json::Value = baton_json::from_str(&answer.tool_calls[0].arguments).unwrap();
         assert_eq!(arguments, expected, "{prompt}");
     }
     request.messages = vec![Arc::new(user("call me later"))];

@@ -69,7 +69,7 @@ pub(crate) fn accept(request: &Request) -> &'static str {
 
 /// Parses JSON of a provider.
 pub(crate) fn read_json<T: DeserializeOwned>(endpoint: &Endpoint, json: &[u8]) -> Result<T, ModelError> {
-    serde_json::from_slice(json).map_err(|error| {
+    baton_json::from_slice(json).map_err(|error| {
         let start = failure::tidy(&String::from_utf8_lossy(json), 80);
         failure::invalid(endpoint, &format!("sent something other than an answer ({error}): {start}"))
     })

@@ -21,7 +21,7 @@ pub(super) struct ProviderError {
 impl ProviderError {
     /// Extracts the error from the body of a response.
     pub(super) fn in_body(body: &[u8]) -> Self {
-        if let Ok(json) = serde_json::from_slice(body) {
+        if let Ok(json) = baton_json::from_slice(body) {
             return Self::in_json(&json);
         }
         let text = String::from_utf8_lossy(body);

@@ -25,8 +25,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub struct HttpClient {
     made: OnceLock<Result<reqwest::Client, TransportError>>,
-    /// For WebSockets, which need HTTP/1.1.
-    made_for_sockets: OnceLock<Result<reqwest::Client, TransportError>>,
     /// Restricts the addresses that names may resolve to.
     gate: Option<Gate>,
 }
@@ -52,16 +50,12 @@ impl HttpClient {
     }
 
     fn client(&self) -> Result<&reqwest::Client, TransportError> {
-        self.made
-            .get_or_init(|| make(&[tls::HTTP_2, tls::HTTP_1], self.gate.clone()))
-            .as_ref()
-            .map_err(Clone::clone)
+        self.made.get_or_init(|| make(self.gate.clone())).as_ref().map_err(Clone::clone)
     }
 
     async fn open_one(&self, request: HttpRequest) -> Result<Option<Box<dyn Socket>>, TransportError> {
         self.watch(&request);
-        let client = self.made_for_sockets.get_or_init(|| make(&[tls::HTTP_1], self.gate.clone()));
-        socket::open(client.as_ref().map_err(Clone::clone)?, request).await
+        socket::open(self.client()?, request).await
     }
 
     async fn send_one(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
@@ -98,9 +92,8 @@ impl Transport for HttpClient {
     }
 }
 
-fn make(versions: &[&str], gate: Option<Gate>) -> Result<reqwest::Client, TransportError> {
-    let tls =
-        tls::offering(versions, Vec::new()).map_err(|error| TransportError::Invalid(error.to_string()))?;
+fn make(gate: Option<Gate>) -> Result<reqwest::Client, TransportError> {
+    let tls = tls::config().map_err(|error| TransportError::Invalid(error.to_string()))?;
     let mut builder = reqwest::Client::builder();
     if let Some(gate) = gate {
         builder = builder.dns_resolver(gate);

@@ -19,16 +19,15 @@ use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
-/// ALPN names of the HTTP versions.
-pub(super) const HTTP_1: &str = "http/1.1";
-pub(super) const HTTP_2: &str = "h2";
+/// ALPN name of HTTP/1.1, the only version that is spoken: answers are streamed one at a time for each connection anyway.
+const HTTP_1: &[u8] = b"http/1.1";
 
-/// Creates a configuration that trusts the system's certificates, and offers HTTP/2 and HTTP/1.1.
+/// Creates a configuration that trusts the system's certificates.
 ///
 /// # Errors
 /// When the cryptography library supports no TLS version, which does not happen.
 pub fn config() -> Result<ClientConfig, Error> {
-    offering(&[HTTP_2, HTTP_1], Vec::new())
+    trusting(Vec::new())
 }
 
 /// Like [`config`], and trusts the certificates of a PEM text too: as those of authorities, and each as the certificate of the
@@ -39,17 +38,14 @@ pub fn config() -> Result<ClientConfig, Error> {
 pub fn config_trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match certificates {
-        Ok(named) if !named.is_empty() => offering(&[HTTP_2, HTTP_1], named),
+        Ok(named) if !named.is_empty() => trusting(named),
         Ok(_) => Err(Error::General("the file contains no certificate in PEM format".to_owned())),
         Err(error) => Err(Error::General(format!("the file is not in PEM format: {error}"))),
     }
 }
 
-/// Creates a configuration that offers these HTTP versions, and trusts these certificates too.
-pub(super) fn offering(
-    versions: &[&str],
-    named: Vec<CertificateDer<'static>>,
-) -> Result<ClientConfig, Error> {
+/// Creates a configuration that trusts these certificates too.
+fn trusting(named: Vec<CertificateDer<'static>>) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = LazyVerifier { provider: Arc::clone(&provider), named, loaded: OnceLock::new() };
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -59,7 +55,7 @@ pub(super) fn offering(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    config.alpn_protocols = versions.iter().map(|version| version.as_bytes().to_vec()).collect();
+    config.alpn_protocols = vec![HTTP_1.to_vec()];
     Ok(config)
 }
 

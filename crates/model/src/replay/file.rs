@@ -67,7 +67,7 @@ impl RecordedCall {
         if self.arguments.trim().is_empty() {
             return "{}".to_owned();
         }
-        serde_json::from_str::<serde_json::Value>(&self.arguments)
+        baton_json::from_str::<serde_json::Value>(&self.arguments)
             .map_or_else(|_| self.arguments.clone(), |arguments| arguments.to_string())
     }
 }
@@ -136,7 +136,7 @@ impl Recording {
                     .push(Exchange { messages: Vec::new(), answer: RecordedAnswer::default() });
                 continue;
             }
-            let line: Line = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
+            let line: Line = baton_json::from_str(line).map_err(|error| bad(error.to_string()))?;
             let mut messages = match line.follows {
                 None => Vec::new(),
                 Some(number) => {

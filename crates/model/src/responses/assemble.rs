@@ -170,7 +170,7 @@ impl<'a> Assembler<'a> {
         match event.response.as_ref().and_then(Response::error) {
             Some(error) => failure::in_answer(self.endpoint, error),
             // The event itself is the error.
-            None => failure::in_answer(self.endpoint, &serde_json::from_str(data).unwrap_or_default()),
+            None => failure::in_answer(self.endpoint, &baton_json::from_str(data).unwrap_or_default()),
         }
     }
 }

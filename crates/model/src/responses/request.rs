@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn written(request: &Request) -> Value {
-        serde_json::from_slice(&body(request).unwrap()).unwrap()
+        baton_json::from_slice(&body(request).unwrap()).unwrap()
     }
 
     #[test]

@@ -116,7 +116,7 @@ async fn only_configured_certificates_are_trusted() {
     let url = format!("https://localhost:{port}/v1");
 
     assert_eq!(result(&url, &[("SSL_CERT_FILE", &trust(&ours.pem))]).await, "answer echo 1: hello");
-    assert_eq!(offered.recv().await.unwrap(), ["h2", "http/1.1"]);
+    assert_eq!(offered.recv().await.unwrap(), ["http/1.1"]);
 
     let refused = result(&url, &[("SSL_CERT_FILE", &trust(&theirs.pem))]).await;
     assert!(refused.starts_with(&format!("certificate localhost:{port} is not trusted: ")), "{refused}");

@@ -128,7 +128,7 @@ impl Telegram {
             pause: None,
         })?;
         let status = response.status;
-        let reply: Option<BotResponse<T>> = serde_json::from_slice(&response.body).ok();
+        let reply: Option<BotResponse<T>> = baton_json::from_slice(&response.body).ok();
         match reply {
             Some(BotResponse { result: Some(result), .. }) if status == 200 => Ok(result),
             reply => {

@@ -82,7 +82,7 @@ pub(super) fn complete(home: &Path) -> Result<Option<PathBuf>, OpsError> {
 }
 
 fn move_aside(home: &Path, staging: &Path) -> io::Result<()> {
-    let plan: Plan = serde_json::from_slice(&fs::read(staging.join(PLAN))?).map_err(io::Error::other)?;
+    let plan: Plan = baton_json::from_slice(&fs::read(staging.join(PLAN))?).map_err(io::Error::other)?;
     for path in &plan.aside {
         let old = staging.join(OLD).join(path);
         if let Some(parent) = old.parent() {

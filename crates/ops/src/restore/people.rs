@@ -35,7 +35,7 @@ pub(super) fn end_logins(
 
 /// Returns the people of a list, and the list without logins and links.
 fn without_logins(body: &[u8]) -> serde_json::Result<(Vec<RestoredPerson>, Vec<u8>)> {
-    let mut fields: Map<String, Value> = serde_json::from_slice(body)?;
+    let mut fields: Map<String, Value> = baton_json::from_slice(body)?;
     fields.remove("logins");
     fields.remove("links");
     let people = fields.get("people").and_then(Value::as_array).into_iter().flatten().map(person).collect();

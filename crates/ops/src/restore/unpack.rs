@@ -95,7 +95,7 @@ impl Unpacking<'_> {
         }
         let text = first.text()?;
         let manifest: Manifest =
-            serde_json::from_slice(&text).map_err(|error| format!("its manifest is malformed: {error}"))?;
+            baton_json::from_slice(&text).map_err(|error| format!("its manifest is malformed: {error}"))?;
         if manifest.format != FORMAT {
             return Err(format!("it was written by Baton {}, which is newer; update Baton", manifest.baton));
         }
@@ -118,7 +118,7 @@ impl Unpacking<'_> {
         let mut out = baton_private::create_new(&path).map_err(failed)?;
         if matches!(found.member, ArchiveMember::Home(HomeFile::Permissions | HomeFile::Settings)) {
             let text = found.text()?;
-            serde_json::from_slice::<serde_json::Value>(&text)
+            baton_json::from_slice::<serde_json::Value>(&text)
                 .map_err(|error| format!("{:?} is malformed: {error}", found.name))?;
             io::Write::write_all(&mut out, &text).map_err(failed)?;
             return Ok(text.len() as u64);

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> PlanAnswer {
-        serde_json::from_str(json).unwrap()
+        baton_json::from_str(json).unwrap()
     }
 
     fn approved(action: PlanAction, approves_edits: bool, defers: bool) -> PlanAnswer {
@@ -193,8 +193,8 @@ mod tests {
             assert_eq!(read(json), answer, "{json}");
             assert_eq!(read(&serde_json::to_string(&answer).unwrap()), answer, "round trip");
         }
-        assert!(serde_json::from_str::<PlanAnswer>(r#"{"approved":true,"selectedAction":"fly"}"#).is_err());
-        assert!(serde_json::from_str::<PlanAnswer>("{}").is_err(), "an empty answer is no approval");
+        assert!(baton_json::from_str::<PlanAnswer>(r#"{"approved":true,"selectedAction":"fly"}"#).is_err());
+        assert!(baton_json::from_str::<PlanAnswer>("{}").is_err(), "an empty answer is no approval");
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         let completed = ExitPlanModeCompleted { request_id: "r".into(), answer };
         let json = serde_json::to_string(&completed).unwrap();
         assert_eq!(json, r#"{"requestId":"r","approved":false,"feedback":"too long"}"#);
-        assert_eq!(serde_json::from_str::<ExitPlanModeCompleted>(&json).unwrap(), completed);
+        assert_eq!(baton_json::from_str::<ExitPlanModeCompleted>(&json).unwrap(), completed);
         let unanswered = ExitPlanModeCompleted { request_id: "r".into(), answer: None };
         assert_eq!(serde_json::to_string(&unanswered).unwrap(), r#"{"requestId":"r"}"#);
     }

@@ -73,7 +73,7 @@ impl Pair {
     async fn received(&mut self) -> Value {
         loop {
             if let Some(body) = self.decoder.decode(&mut self.buffer).unwrap() {
-                return serde_json::from_slice(&body).unwrap();
+                return baton_json::from_slice(&body).unwrap();
             }
             let read = self.client.read_buf(&mut self.buffer).await.unwrap();
             assert!(read > 0, "the connection ended");

@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn types_select_events() {
-        let types = |json| serde_json::from_value::<Types>(json).unwrap();
+        let types = |json: serde_json::Value| baton_json::from_value::<Types>(&json).unwrap();
         let list = types(json!(["session.idle", "abort"]));
         assert!(Types::include(Some(&list), "abort") && !Types::include(Some(&list), "user.message"));
         for all in [json!("*"), json!(["*"])] {

@@ -110,7 +110,7 @@ struct Insert {
 pub(super) fn insert(call: &Call<'_>) -> Handled {
     let Insert { session_id, position, mut message } = call.parse()?;
     message.insert("sessionId".into(), json!(session_id));
-    let prompt: SendParams = serde_json::from_value(Value::Object(message))
+    let prompt: SendParams = baton_json::from_value(&Value::Object(message))
         .map_err(|error| CallError::invalid(format_args!("message: {error}")))?;
     let prompt = prompt_of(call, prompt)?;
     let ask = InsertPrompt { prompt: Box::new(prompt), position: clamped(position) };

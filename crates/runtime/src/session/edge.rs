@@ -158,7 +158,7 @@ impl Edge {
         let shown = hub.clone();
         let asked = Handle::new(id.clone(), hub, mailbox.sender.clone()).ask_then(ask, move |reply| {
             let Ok(Ok(events)) = reply else { return };
-            for (kind, data) in serde_json::from_value::<Vec<(String, Json)>>(events).unwrap_or_default() {
+            for (kind, data) in baton_json::from_value::<Vec<(String, Json)>>(&events).unwrap_or_default() {
                 shown.show(Body::Unknown { kind, data }, &CancellationToken::new());
             }
         });

@@ -74,7 +74,7 @@ fn parse(printed: &[u8]) -> Result<Value, String> {
     if printed.trim_ascii().is_empty() {
         return Ok(Value::Null);
     }
-    serde_json::from_slice(printed).map_err(|error| format!("its output is not JSON: {error}"))
+    baton_json::from_slice(printed).map_err(|error| format!("its output is not JSON: {error}"))
 }
 
 fn start(scope: &WorkScope, hook: &PluginHook) -> Result<Start, String> {

@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn prompt(json: &str) -> SystemPrompt {
-        let config: SystemMessageConfig = serde_json::from_str(json).unwrap();
+        let config: SystemMessageConfig = baton_json::from_str(json).unwrap();
         SystemPrompt::new(&prompt_context(), Some(&config))
     }
 

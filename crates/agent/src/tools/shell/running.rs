@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use baton_process::{Ledger, Supervised, TreeHandle};
 use baton_protocol::Timestamp;
+use baton_tasks::JoinHandle;
 use baton_tasks::TaskTracker;
 use tokio::net::unix::pipe;
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<ProviderConfig, String> {
-        let provider: Provider = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let provider: Provider = baton_json::from_str(text).map_err(|error| error.to_string())?;
         ProviderConfig::try_from(provider).map_err(|error| error.message)
     }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn debug_output_omits_credentials() {
-        let provider: Provider = serde_json::from_str(r#"{"baseUrl":"http://x","apiKey":"sk-1"}"#).unwrap();
+        let provider: Provider = baton_json::from_str(r#"{"baseUrl":"http://x","apiKey":"sk-1"}"#).unwrap();
         assert!(!format!("{provider:?}").contains("sk-1"));
     }
 }

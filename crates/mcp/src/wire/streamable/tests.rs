@@ -43,7 +43,7 @@ struct Web {
 impl Http for Web {
     fn send(&self, request: HttpRequest) -> Working<'_, Result<HttpResponse, HttpError>> {
         let headers = request.headers.into_iter().collect::<HashMap<_, _>>();
-        let body = serde_json::from_slice(&request.body).unwrap_or_default();
+        let body = baton_json::from_slice(&request.body).unwrap_or_default();
         let seen = Seen { method: request.method, headers, body };
         let response = (self.answer)(&seen);
         lock(&self.seen).push(seen);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn written(request: &Request) -> Value {
-    serde_json::from_slice(&body(request).unwrap()).unwrap()
+    baton_json::from_slice(&body(request).unwrap()).unwrap()
 }
 
 fn text(text: &str) -> Part {

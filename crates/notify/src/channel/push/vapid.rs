@@ -68,7 +68,7 @@ mod tests {
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, decode(public));
         public.verify(signed.as_bytes(), &decode(signature)).unwrap();
         let claims: serde_json::Value =
-            serde_json::from_slice(&decode(signed.split_once('.').unwrap().1)).unwrap();
+            baton_json::from_slice(&decode(signed.split_once('.').unwrap().1)).unwrap();
         assert_eq!(
             claims,
             json!({"aud": "https://push.example", "exp": 1000 + VALID_SECONDS, "sub": "mailto:a@b.example"})

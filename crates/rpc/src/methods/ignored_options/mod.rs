@@ -34,7 +34,7 @@ fn described<'a>(params: &Json, ignored: impl Iterator<Item = &'a Ignored>) -> V
         fields = options;
     }
     let value_of = |name: &str| {
-        let value = fields.get(name).and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
+        let value = fields.get(name).and_then(|value| baton_json::from_str::<Value>(value.get()).ok());
         value.unwrap_or_default()
     };
     let is_asked_for =
@@ -46,7 +46,7 @@ fn described<'a>(params: &Json, ignored: impl Iterator<Item = &'a Ignored>) -> V
 }
 
 fn fields(object: &str) -> Option<BTreeMap<String, &RawValue>> {
-    serde_json::from_str(object).ok()
+    baton_json::from_str(object).ok()
 }
 
 /// Whether an option with this value asks for something.

@@ -25,7 +25,7 @@ pub(super) fn prompt(prompt: String, schema: Option<&Value>) -> String {
 pub(super) fn parse(answer: &str, schema: &Value) -> Result<Value, String> {
     let text = without_fence(answer.trim());
     let value =
-        serde_json::from_str(text).map_err(|error| format!("the agent's answer is not JSON: {error}"))?;
+        baton_json::from_str(text).map_err(|error| format!("the agent's answer is not JSON: {error}"))?;
     match matches(&value, schema, 0) {
         true => Ok(value),
         false => Err("the agent's answer does not match the schema".into()),

@@ -273,7 +273,7 @@ impl Loading {
         let mut damage = Damage::default();
         let mut durable = Durable::default();
         if let Some((seq, bytes)) = &opened.snapshot {
-            durable = match serde_json::from_slice(bytes) {
+            durable = match baton_json::from_slice(bytes) {
                 Ok(durable) => durable,
                 Err(error) => {
                     tracing::warn!(%error, "unreadable snapshot; reading the whole history");

@@ -261,7 +261,7 @@ impl Port for ScriptedPort {
     fn deliver(&self, _: &SessionId, events: &Arc<Batch>) {
         self.panic_if_planned(On::Event);
         for event in events.events() {
-            drop(self.events.send(serde_json::from_slice(&event.json).unwrap()));
+            drop(self.events.send(baton_json::from_slice(&event.json).unwrap()));
         }
     }
 

@@ -13,10 +13,6 @@ pub fn path_of(text: &str, error: &serde_json::Error) -> String {
     let end = (before + error.column()).min(text.len());
     let mut walk = Walk::default();
     walk.read(text.as_bytes().get(..end).unwrap_or_default());
-    // A value that fails after its object has been read to the end is the last one of the object, unless one is missing.
-    if !error.to_string().starts_with("missing field") {
-        walk.open.extend(walk.closed.take());
-    }
     walk.path()
 }
 
@@ -32,8 +28,6 @@ enum Container {
 #[derive(Default)]
 struct Walk {
     open: Vec<Container>,
-    /// The container that was closed by the last byte.
-    closed: Option<Container>,
 }
 
 impl Walk {
@@ -42,16 +36,13 @@ impl Walk {
         // Whether the next string of an object is a key.
         let mut is_key = false;
         while let Some(byte) = bytes.get(at) {
-            if !byte.is_ascii_whitespace() {
-                self.closed = None;
-            }
             match byte {
                 b'{' => {
                     self.open.push(Container::Object(None));
                     is_key = true;
                 }
                 b'[' => self.open.push(Container::Array(0)),
-                b'}' | b']' => self.closed = self.open.pop(),
+                b'}' | b']' => drop(self.open.pop()),
                 b':' => is_key = false,
                 b',' => is_key = self.next_item(),
                 b'"' => {
@@ -112,12 +103,11 @@ mod tests {
     use serde::de::{DeserializeOwned, Error};
 
     use super::*;
-    use crate::SessionId;
 
     #[derive(Debug, Deserialize)]
     #[allow(dead_code, reason = "only parsed")]
     struct Outer {
-        id: Option<SessionId>,
+        id: Option<NotEmpty>,
         inner: Option<Vec<Inner>>,
         kind: Option<Kind>,
         tagged: Option<Tagged>,
@@ -129,6 +119,16 @@ mod tests {
         count: u8,
         #[serde(default, deserialize_with = "never")]
         never: (),
+    }
+
+    #[derive(Debug)]
+    struct NotEmpty;
+
+    impl<'de> Deserialize<'de> for NotEmpty {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = String::deserialize(deserializer)?;
+            if text.is_empty() { Err(D::Error::custom("empty")) } else { Ok(Self) }
+        }
     }
 
     #[derive(Debug, Deserialize)]
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn path<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
-        path_of(text, &serde_json::from_str::<T>(text).unwrap_err())
+        path_of(text, &crate::from_str::<T>(text).unwrap_err())
     }
 
     #[test]
