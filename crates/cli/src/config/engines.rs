@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str) -> EngineSettings {
-        toml::from_str::<EngineTable>(text).unwrap().into()
+        crate::config::toml_text::parse::<EngineTable>(text).unwrap().into()
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn unknown_keys_and_modes_are_errors() {
         for wrong in ["programm = \"x\"", "mode = \"batch\"", "[limits]\nstart = 1"] {
-            assert!(toml::from_str::<EngineTable>(wrong).is_err(), "{wrong}");
+            assert!(crate::config::toml_text::parse::<EngineTable>(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use baton_protocol::SessionId;
 use baton_protocol::event::WorkContext;
 use baton_protocol::params::SessionParams;
+use baton_protocol::rpc::RpcError;
 use baton_store::StoreError;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,50 +15,59 @@ use crate::errors::CallError;
 use baton_runtime::Runtime;
 use baton_runtime::session::JoinKind;
 
+/// What the call asks for.
 #[derive(Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-enum Open {
-    Create {
-        options: Option<Box<SessionParams>>,
-    },
-    Resume {
-        session_id: String,
-        options: Option<Box<SessionParams>>,
-        resume: Option<bool>,
-    },
-    ResumeLast {
-        context: Option<WorkContext>,
-        options: Option<Box<SessionParams>>,
-    },
-    Attach {
-        session_id: String,
-    },
+#[serde(rename_all = "camelCase")]
+enum OpenKind {
+    Create,
+    Resume,
+    ResumeLast,
+    Attach,
     #[serde(alias = "cloud", alias = "handoff")]
-    Remote {},
+    Remote,
+}
+
+/// Parameters of all kinds. Not an enum with a variant for each: serde would read all settings of a session by way of a copy,
+/// with code of its own.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Open {
+    kind: OpenKind,
+    session_id: Option<String>,
+    options: Option<Box<SessionParams>>,
+    resume: Option<bool>,
+    context: Option<WorkContext>,
+}
+
+impl Open {
+    fn session_id(&mut self, call: &Call<'_>) -> Result<String, CallError> {
+        let missing = || RpcError::bad_params(format!("{}: missing field `sessionId`", call.method));
+        Ok(self.session_id.take().ok_or_else(missing)?)
+    }
 }
 
 pub(super) fn open(call: &Call<'_>) -> Handled {
-    match call.parse()? {
-        Open::Create { options } => {
-            let params = SessionParams { session_id: None, ..*options.unwrap_or_default() };
+    let mut open: Open = call.parse()?;
+    let mut params = *open.options.take().unwrap_or_default();
+    match open.kind {
+        OpenKind::Create => {
+            params.session_id = None;
             let created = sessions::create_session(call, params);
             call.later(async move { Ok(opened("created", created.await?)) })
         }
-        Open::Resume { session_id, options, resume } => {
-            let mut params = *options.unwrap_or_default();
-            params.disable_resume = params.disable_resume.or(resume.map(|resume| !resume));
-            resume_target(call, Target::Named(session_id), params)
+        OpenKind::Resume => {
+            params.disable_resume = params.disable_resume.or(open.resume.map(|resume| !resume));
+            resume_target(call, Target::Named(open.session_id(call)?), params)
         }
-        Open::ResumeLast { context, options } => {
-            resume_target(call, Target::Last(context.unwrap_or_default()), *options.unwrap_or_default())
-        }
-        Open::Attach { session_id } => {
-            let live = session_id.parse().ok().filter(|id| call.runtime().registry.get(id).is_some());
+        OpenKind::ResumeLast => resume_target(call, Target::Last(open.context.unwrap_or_default()), params),
+        OpenKind::Attach => {
+            let id = open.session_id(call)?.parse().ok();
+            let live = id.filter(|id| call.runtime().registry.get(id).is_some());
             let Some(id) = live else { return call.now(json!({ "status": "not_found" })) };
             let params = SessionParams { disable_resume: Some(true), ..SessionParams::default() };
             resume_target(call, Target::Live(id), params)
         }
-        Open::Remote {} => Err(CallError::failed("This server has no remote sessions.")),
+        OpenKind::Remote => Err(CallError::failed("This server has no remote sessions.")),
     }
 }
 
