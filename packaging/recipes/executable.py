@@ -14,6 +14,8 @@ ELF, MACH_O_64 = b"\x7fELF", b"\xcf\xfa\xed\xfe"
 ELF_MACHINES = {62: "x86_64", 183: "aarch64"}
 MACH_O_MACHINES = {0x01000007: "x86_64", 0x0100000C: "aarch64"}
 STRING_TABLE, ALLOCATED = 3, 2
+#: The first glibc that reads packed relocations; the linker names what it provides `GLIBC_ABI_DT_RELR`.
+PACKED_RELOCATIONS = (2, 36)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Executable:
 
 
 def newest_glibc(data: bytes) -> tuple[int, int] | None:
-    """Finds the newest version of glibc whose symbols an ELF file imports.
+    """Finds the newest version of glibc that an ELF file needs: for the symbols it imports, and for packed relocations.
 
     Versions are named in the one string table that is loaded at run time.
     """
@@ -79,5 +81,7 @@ def newest_glibc(data: bytes) -> tuple[int, int] | None:
     for number in range(count):
         kind, flags, _, start, length = struct.unpack_from("<IQQQQ", data, offset + number * size + 4)
         if kind == STRING_TABLE and flags & ALLOCATED:
-            found += re.findall(rb"\0GLIBC_(\d+)\.(\d+)", data[start : start + length])
+            names = data[start : start + length]
+            found += re.findall(rb"\0GLIBC_(\d+)\.(\d+)", names)
+            found += [PACKED_RELOCATIONS] if b"\0GLIBC_ABI_DT_RELR\0" in names else []
     return max(((int(major), int(minor)) for major, minor in found), default=None)

@@ -244,7 +244,9 @@ struct Key<'a, 'de>(&'a mut Reader<'de>);
 impl<'de> Key<'_, 'de> {
     fn numeric<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let text = self.0.string()?.unwrap_or_default();
-        match number_of(&text) {
+        // An escape or a space makes it a text.
+        let is_plain = matches!(text, Cow::Borrowed(_)) && text.trim_ascii() == text;
+        match number_of(&text).filter(|_| is_plain) {
             Some(number) => visit_number(&number, visitor),
             None => Err(Error::invalid_type(Unexpected::Str(&text), &visitor)),
         }

@@ -6,9 +6,11 @@
 //!
 //! This is not a second opinion on what JSON is. Strings with escapes, numbers other than short integers, and values that are
 //! ignored or kept as text are read by `serde_json`, errors of syntax are the ones it reports, and a property test compares
-//! the two. There is one difference: **a struct is an object**, never an array.
+//! the two. There is one difference: **a struct is an object**, never an array. What none of our types needs is left out:
+//! integers of 128 bits, bytes from strings, and keys that are borrowed or booleans.
 
 mod access;
+mod checked;
 mod path;
 mod reader;
 

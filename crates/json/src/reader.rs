@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use serde::de::{Error as _, Expected, IgnoredAny, Unexpected};
 use serde_json::value::RawValue;
-use serde_json::{Error, Number, Value};
+use serde_json::{Error, Number};
+
+use crate::checked::Checked;
 
 /// Maximum nesting depth, the one of `serde_json`: types can be recursive, and the stack is not endless.
 const MAX_DEPTH: u8 = 127;
@@ -231,7 +233,7 @@ impl<'de> Reader<'de> {
     fn malformed(&self) -> Error {
         let syntax = serde_json::from_str::<IgnoredAny>(self.text).err();
         syntax
-            .or_else(|| serde_json::from_str::<Value>(self.text).err())
+            .or_else(|| serde_json::from_str::<Checked>(self.text).err())
             .unwrap_or_else(|| self.locate(Error::custom("trailing characters")))
     }
 

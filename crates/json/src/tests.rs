@@ -166,6 +166,13 @@ fn all_kinds_of_types_are_read() {
 }
 
 #[test]
+fn keys_are_numbers_as_serde_json_reads_them() {
+    for key in ["5", "-5", "5.0", "05", " 5", "5 ", "+5", "", "-", r"\u0035", "x", "99999"] {
+        same::<BTreeMap<i16, Value>>(&format!(r#"{{"{key}": 1}}"#));
+    }
+}
+
+#[test]
 fn strings_are_borrowed_where_they_have_no_escapes() {
     assert!(
         matches!(from_str::<Everything<'_>>("{}"), Err(error) if error.to_string().contains("missing field"))

@@ -41,13 +41,14 @@ impl<R: AsyncRead + Unpin> OutputLines<R> {
 
     /// Returns the next line that is not blank; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<OutputLine> {
-        self.keep_pace().await;
         loop {
-            while let Some(line) = self.take() {
-                if !matches!(&line, OutputLine::Text(bytes) if bytes.iter().all(u8::is_ascii_whitespace)) {
-                    self.in_window += 1;
-                    return Some(line);
+            self.keep_pace().await;
+            if let Some(line) = self.take() {
+                self.in_window += 1;
+                if matches!(&line, OutputLine::Text(bytes) if bytes.iter().all(u8::is_ascii_whitespace)) {
+                    continue;
                 }
+                return Some(line);
             }
             if self.buffer.is_empty() {
                 self.buffer.shrink_to(CHUNK);
@@ -125,6 +126,13 @@ mod tests {
     async fn flood_is_read_slowly() {
         let start = Instant::now();
         assert_eq!(all("x\n".repeat(10 * PACE).as_bytes(), 10).await.len(), 10 * PACE);
+        assert!(start.elapsed() >= 8 * WINDOW);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn flood_of_blank_lines_is_read_slowly() {
+        let start = Instant::now();
+        assert_eq!(all("\n".repeat(10 * PACE).as_bytes(), 10).await, []);
         assert!(start.elapsed() >= 8 * WINDOW);
     }
 }

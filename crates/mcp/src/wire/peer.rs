@@ -15,7 +15,7 @@ use std::time::Duration;
 use baton_tasks::TaskTracker;
 use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Progress;
@@ -28,7 +28,7 @@ use crate::{Working, lock};
 const SENDING: usize = 1024;
 /// Requests of a server that may be unanswered at the same time.
 const ANSWERING: usize = 64;
-/// How long a server may take to receive a message that has no response.
+/// How long a server may take to receive a message that has no response, or a request that does not wait for one any more.
 const TELLING: Duration = Duration::from_secs(10);
 
 /// JSON-RPC error code: a message that is not allowed now.
@@ -86,6 +86,8 @@ struct Core {
 struct Pending {
     response: oneshot::Sender<Result<Value, Failure>>,
     observer: Option<Observer>,
+    /// Says that it does not wait any more.
+    _ended: DropGuard,
 }
 
 /// A request that waits for its response. Dropping it forgets the request, without telling the server.
@@ -224,8 +226,12 @@ impl Core {
     fn begin(self: &Arc<Self>, id: u64, method: &str, params: Value, observer: Option<Observer>) -> Waiting {
         let (sender, response) = oneshot::channel();
         let waiting = Waiting { id, response, core: self.clone() };
+        let ended = CancellationToken::new();
         match &mut *lock(&self.pending) {
-            Some(pending) => drop(pending.insert(id, Pending { response: sender, observer })),
+            Some(pending) => {
+                let _ended = ended.clone().drop_guard();
+                pending.insert(id, Pending { response: sender, observer, _ended });
+            }
             // Without a sender, the response is that the connection is closed.
             None => return waiting,
         }
@@ -239,7 +245,16 @@ impl Core {
         let sent = self.outlet.send(Message::Request { id: json!(id), method: method.into(), params });
         let core = self.clone();
         self.spawn(Box::pin(async move {
-            if let Err(failure) = core.unless_stopped(sent).await {
+            // A server that has responded may never say that it received the request.
+            let abandoned = async {
+                ended.cancelled().await;
+                sleep(TELLING).await;
+            };
+            let sent = tokio::select! {
+                sent = core.unless_stopped(sent) => sent,
+                () = abandoned => Ok(()),
+            };
+            if let Err(failure) = sent {
                 core.resolve(id, Err(failure));
             }
             drop(permit);

@@ -19,8 +19,8 @@ use crate::config::Remote;
 use crate::http::{ByteStream, Http, HttpRequest, Method};
 use crate::log::ServerLog;
 
-/// How long the first event may take.
-const ENDPOINT: Duration = Duration::from_secs(30);
+/// How long the response and the first event may take.
+const OPENING: Duration = Duration::from_secs(60);
 
 /// The event stream of a server.
 pub(super) struct Stream {
@@ -41,6 +41,16 @@ pub(super) struct Endpoint {
 impl Stream {
     /// Opens the stream and waits for the address.
     pub(super) async fn open(
+        remote: &Remote,
+        http: Arc<dyn Http>,
+        access: Arc<Authorization>,
+        log: &ServerLog,
+    ) -> Result<(Endpoint, Self), String> {
+        let opened = timeout(OPENING, Self::open_slowly(remote, http, access, log)).await;
+        opened.unwrap_or_else(|_| Err(format!("the server sent no endpoint within {} s", OPENING.as_secs())))
+    }
+
+    async fn open_slowly(
         remote: &Remote,
         http: Arc<dyn Http>,
         access: Arc<Authorization>,
@@ -69,9 +79,7 @@ impl Stream {
             ready: VecDeque::new(),
             log: log.clone(),
         };
-        let address = timeout(ENDPOINT, stream.endpoint())
-            .await
-            .map_err(|_| "the server sent no endpoint".to_owned())??;
+        let address = stream.endpoint().await?;
         let url = remote.url.join(&address).map_err(|error| format!("endpoint: {error}"))?;
         // The configured headers may hold a key, which must not go to another host.
         if url.origin() != remote.url.origin() {
@@ -143,5 +151,49 @@ impl Outlet for Endpoint {
 
     fn close(&self) -> Working<'_, ()> {
         Box::pin(async {})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::config::RemoteKind;
+    use crate::http::{HttpError, HttpResponse};
+
+    /// A server that accepts the connection, and then sends nothing, or an endless error.
+    struct Silent {
+        status: Option<u16>,
+    }
+
+    impl Http for Silent {
+        fn send(&self, _: HttpRequest) -> Working<'_, Result<HttpResponse, HttpError>> {
+            let body = || -> ByteStream { Box::pin(futures_util::stream::pending()) };
+            let response =
+                self.status.map(|status| HttpResponse { status, headers: Vec::new(), body: body() });
+            Box::pin(async move {
+                match response {
+                    Some(response) => Ok(response),
+                    None => std::future::pending().await,
+                }
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_server_fails_to_connect() {
+        let url = Url::parse("http://x.example/sse").unwrap();
+        let remote = Remote { kind: RemoteKind::Sse, url, headers: BTreeMap::new(), supplied_headers: None };
+        let log = ServerLog::default();
+        for status in [None, Some(401)] {
+            let begun = Instant::now();
+            let opened = Stream::open(&remote, Arc::new(Silent { status }), Arc::default(), &log);
+            let problem = timeout(2 * OPENING, opened).await.unwrap().err().unwrap();
+            assert_eq!(problem, "the server sent no endpoint within 60 s");
+            assert_eq!(begun.elapsed(), OPENING);
+        }
     }
 }

@@ -45,9 +45,21 @@ fn python() -> String {
 /// A server that listens on a port, until it is dropped.
 struct Listening(#[allow(dead_code, reason = "dropping it ends the server")] Child, u16);
 
+/// Returns a free port that the system does not give to programs that listen on any: a test that runs at the same time would
+/// get it before the server has started.
+fn free_port() -> u16 {
+    let mut numbers = std::iter::repeat_with(|| uuid::Uuid::new_v4().as_u64_pair().0 % 10_000);
+    numbers
+        .find_map(|number| {
+            let port = 20_000 + u16::try_from(number).ok()?;
+            std::net::TcpListener::bind(("127.0.0.1", port)).ok().map(|_| port)
+        })
+        .unwrap()
+}
+
 /// Starts a server that listens, and waits until its port is open.
 async fn listening(program: &str, args: &[&str], port_in_environment: bool) -> Listening {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let mut command = Command::new(program);
     command.args(args).kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     match port_in_environment {

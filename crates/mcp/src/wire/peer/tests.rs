@@ -271,3 +271,19 @@ async fn server_that_asks_and_does_not_read_is_read_no_further() {
     assert!(timeout(TELLING / 2, flood).await.is_err(), "reading pauses");
     assert!(lock(&world.peer.core.questions).len() <= ANSWERING);
 }
+
+#[tokio::test(start_paused = true)]
+async fn request_that_was_answered_is_not_sent_forever() {
+    let world = World::new(1);
+    let idle = || world.peer.core.sending.available_permits() == SENDING;
+    let _fills_the_channel = world.request("m");
+    let mut answered = world.request("m");
+    let dropped = world.request("m");
+    tokio::task::yield_now().await;
+    world.respond(json!(answered.id), json!({})).await;
+    answered.response().await.unwrap();
+    drop(dropped);
+    assert!(!idle(), "the server may still receive them");
+    tokio::time::sleep(2 * TELLING).await;
+    assert!(idle());
+}
