@@ -1,6 +1,8 @@
 //! Packs the program's relocations, a twentieth of its size, if it is built for the machine that builds it and that has a C
 //! library that can unpack them. Programs for other machines must also start with older ones.
 
+#![allow(clippy::disallowed_methods, reason = "a build may block")]
+
 use std::env;
 use std::process::Command;
 

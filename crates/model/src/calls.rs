@@ -151,7 +151,7 @@ mod tests {
     /// Feeds parts in; expects calls as `(id, name, arguments)`.
     fn check(deltas: &Value, expected: &[(&str, &str, &str)]) {
         let mut calls = Calls::after(&Request::default());
-        let deltas: Vec<WireCallDelta> = baton_json::from_value(&deltas).unwrap();
+        let deltas: Vec<WireCallDelta> = baton_json::from_value(deltas).unwrap();
         let deltas: Vec<Delta> =
             deltas.into_iter().map(|delta| calls.take(delta.into(), Some("a"))).collect();
         let calls = calls.finish();

@@ -26,11 +26,16 @@ use baton_json::path_of;
 /// An invalid-params error that names the field and the problem.
 pub fn parse<T: DeserializeOwned>(method: &str, params: &Json) -> Result<T, RpcError> {
     let text = if params.as_str() == "null" { "{}" } else { params.as_str() };
-    baton_json::from_str(text).map_err(|error| {
-        let at = path_of(text, &error);
-        let field = if at.is_empty() { String::new() } else { format!(" `{at}`") };
-        RpcError::bad_params(format!("{method}: invalid parameter{field}: {error}"))
-    })
+    baton_json::from_str(text).map_err(|error| invalid(method, text, &error))
+}
+
+/// Returns the error for parameters that cannot be read. A function of its own, which is not compiled for every method.
+#[cold]
+#[inline(never)]
+fn invalid(method: &str, text: &str, error: &serde_json::Error) -> RpcError {
+    let at = path_of(text, error);
+    let field = if at.is_empty() { String::new() } else { format!(" `{at}`") };
+    RpcError::bad_params(format!("{method}: invalid parameter{field}: {error}"))
 }
 
 /// Parameters of `session.create` and `session.resume`.

@@ -59,7 +59,7 @@ pub(crate) fn parse_hooks(text: &str) -> Result<(Vec<HookCommand>, Vec<String>),
     let File { hooks } = baton_json::from_str(text).map_err(|error| error.to_string())?;
     let (mut commands, mut problems) = (Vec::new(), Vec::new());
     for (hook, entries) in hooks {
-        for (n, entry) in entries.into_iter().enumerate() {
+        for (n, entry) in entries.iter().enumerate() {
             match parse(&hook, entry) {
                 Ok(_) if commands.len() == MOST_COMMANDS => {
                     return Err(format!("it has more than {MOST_COMMANDS} commands"));
@@ -72,8 +72,8 @@ pub(crate) fn parse_hooks(text: &str) -> Result<(Vec<HookCommand>, Vec<String>),
     Ok((commands, problems))
 }
 
-fn parse(hook: &str, entry: Value) -> Result<HookCommand, String> {
-    let entry: Entry = baton_json::from_value(&entry).map_err(|error| error.to_string())?;
+fn parse(hook: &str, entry: &Value) -> Result<HookCommand, String> {
+    let entry: Entry = baton_json::from_value(entry).map_err(|error| error.to_string())?;
     match entry.kind.as_deref() {
         None | Some("command") => {}
         Some(other) => return Err(format!("its type is {other:?}; only \"command\" is supported")),

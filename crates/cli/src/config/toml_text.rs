@@ -134,7 +134,9 @@ mod tests {
             error("name = 'a'\nport = 'x'"),
             "line 2, \"port = 'x'\": invalid type: string \"x\", expected u16"
         );
-        assert!(error("\n\nnmae = 'a'\nport = 1").starts_with("line 3, \"nmae = 'a'\": unknown field `nmae`"));
+        assert!(
+            error("\n\nnmae = 'a'\nport = 1").starts_with("line 3, \"nmae = 'a'\": unknown field `nmae`")
+        );
         let nested = error("[inner]\na = [\n 1,\n 256,\n]\nb = []");
         assert!(nested.starts_with("line 4, \"256,\": invalid value: integer `256`"), "{nested}");
         for number in ["inf", "nan", "99999999999999999999"] {

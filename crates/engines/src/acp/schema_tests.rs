@@ -14,7 +14,7 @@ fn written(value: impl Serialize) -> Value {
 
 /// Asserts that the official type reads the value, and writes the same one, apart from defaults.
 fn assert_official<T: DeserializeOwned + Serialize>(value: &Value) {
-    let read: T = baton_json::from_value(&value).unwrap_or_else(|error| panic!("{value}: {error}"));
+    let read: T = baton_json::from_value(value).unwrap_or_else(|error| panic!("{value}: {error}"));
     let again = written(read);
     for (name, field) in value.as_object().unwrap() {
         assert!(is_within(field, &again[name]), "{name}: {field} became {}", again[name]);

@@ -16,12 +16,12 @@ use super::types::{
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
-fn read<T: DeserializeOwned>(reply: Value) -> Result<T, ApiError> {
-    baton_json::from_value(&reply).map_err(|error| ApiError::internal(error.to_string()))
+fn read<T: DeserializeOwned>(reply: &Value) -> Result<T, ApiError> {
+    baton_json::from_value(reply).map_err(|error| ApiError::internal(error.to_string()))
 }
 
 async fn installed(door: &Shared) -> Result<Vec<PluginView>, ApiError> {
-    let listed: PluginList = read(door.runtime.addons.plugins.list().await.map_err(ApiError::internal)?)?;
+    let listed: PluginList = read(&door.runtime.addons.plugins.list().await.map_err(ApiError::internal)?)?;
     Ok(listed.plugins)
 }
 
@@ -35,7 +35,7 @@ async fn find(door: &Shared, name: &str) -> Result<PluginView, ApiError> {
 
 async fn find_marketplace(door: &Shared, name: &str) -> Result<MarketplaceView, ApiError> {
     let known: MarketplaceList =
-        read(door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?;
+        read(&door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?;
     let found = known.marketplaces.into_iter().find(|known| known.name == name);
     found.ok_or_else(|| ApiError::not_found(format!("no such marketplace: {name}")))
 }
@@ -61,9 +61,8 @@ pub(super) async fn install(
     State(door): State<Shared>,
     JsonBody(new): JsonBody<NewPlugin>,
 ) -> Result<(StatusCode, Json<PluginView>), ApiError> {
-    let mut reply =
-        door.runtime.addons.plugins.install(&new.source, Path::new("/")).await.map_err(unusable)?;
-    Ok((StatusCode::CREATED, Json(read(reply["plugin"].take())?)))
+    let reply = door.runtime.addons.plugins.install(&new.source, Path::new("/")).await.map_err(unusable)?;
+    Ok((StatusCode::CREATED, Json(read(&reply["plugin"])?)))
 }
 
 /// Uninstall a plugin.
@@ -134,7 +133,7 @@ async fn turn(door: &Shared, plugin: String, enabled: bool) -> Result<Json<Plugi
 #[utoipa::path(get, path = "/api/marketplaces", operation_id = "listMarketplaces", tag = "plugins",
     responses((status = 200, description = "Marketplaces", body = MarketplaceList)))]
 pub(super) async fn marketplaces(State(door): State<Shared>) -> Result<Json<MarketplaceList>, ApiError> {
-    Ok(Json(read(door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?))
+    Ok(Json(read(&door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?))
 }
 
 /// Add a marketplace in a directory of the server's machine.
@@ -189,5 +188,5 @@ pub(super) async fn browse(
     PathParams(name): PathParams<String>,
 ) -> Result<Json<OfferedPluginList>, ApiError> {
     find_marketplace(&door, &name).await?;
-    Ok(Json(read(door.runtime.addons.plugins.browse(&name).await.map_err(unusable)?)?))
+    Ok(Json(read(&door.runtime.addons.plugins.browse(&name).await.map_err(unusable)?)?))
 }
