@@ -67,14 +67,9 @@ def install_tools(cache: Path) -> Path:
     return directory / "bin"
 
 
-#: Parts of SQLite that the program does not use, and the library compiles by default: 0.3 MB.
-SQLITE_FLAGS = " ".join(f"-USQLITE_ENABLE_{part}" for part in ("FTS3", "FTS3_PARENTHESIS", "FTS5", "RTREE"))
-
-
 def cargo(command: list[str], profile: str, target: str, suffix: str = "", **environment: str) -> Path:
     """Runs cargo, which shows its own progress, and returns the program."""
     arguments = [*command, "--profile", profile, "--locked", "--package", "baton", "--target", target + suffix]
-    environment = {"LIBSQLITE3_FLAGS": SQLITE_FLAGS, **os.environ, **environment}
-    if subprocess.run(arguments, cwd=ROOT, env=environment).returncode != 0:
+    if subprocess.run(arguments, cwd=ROOT, env={**os.environ, **environment}).returncode != 0:
         sys.exit(f"package: `{' '.join(arguments)}` failed")
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / target / profile / "baton"

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -255,28 +254,13 @@ pub(crate) fn run<T>(program: impl Future<Output = anyhow::Result<T>>) -> anyhow
 }
 
 fn tokio_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let started = AtomicUsize::new(0);
-    let (begun, begins) = std::sync::mpsc::channel();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        // Workers start first. A test relies on these names to show that no worker touches files.
-        .thread_name_fn(move || match started.fetch_add(1, Ordering::Relaxed) {
-            nth if nth < workers => "baton-worker".to_owned(),
-            _ => "baton-blocking".to_owned(),
-        })
+    tokio::runtime::Builder::new_multi_thread()
+        .thread_name("baton")
         // Few blocking threads are needed, and each costs memory. Reads that hang have a share of their own.
         .max_blocking_threads(32 + baton_runtime::MAX_BLOCKED_READS)
-        .on_thread_start(move || _ = begun.send(()))
         .enable_all()
         .build()
-        .context("cannot start the runtime")?;
-    // Workers come from the pool of blocking threads. Waiting for them here ensures that each of the first threads becomes
-    // a worker; one that starts late could get blocking work under a worker's name.
-    for _ in 0..workers {
-        begins.recv().context("cannot start the runtime's workers")?;
-    }
-    Ok(runtime)
+        .context("cannot start the runtime")
 }
 
 /// Waits for a signal to stop. Listens from the call on: a client may stop the server as soon as it is announced.

@@ -178,8 +178,9 @@ async fn hanging_file_systems_block_neither_sessions_nor_shutdown() {
     server.stop().await;
 }
 
-/// System calls that take a path. A child between fork and exec makes none of them.
-const FILE_CALLS: &str = "trace=?open,openat,?openat2,?stat,?lstat,newfstatat,statx,?access,faccessat,?faccessat2,\
+/// System calls that take a path. A child between fork and exec makes none of them. And the call by which workers of the runtime
+/// wait for connections, and no other thread does.
+const TRACED_CALLS: &str = "trace=?epoll_wait,epoll_pwait,?open,openat,?openat2,?stat,?lstat,newfstatat,statx,?access,faccessat,?faccessat2,\
     ?readlink,readlinkat,?mkdir,mkdirat,?rename,?renameat,renameat2,?unlink,unlinkat";
 
 #[tokio::test]
@@ -191,7 +192,7 @@ async fn runtime_workers_do_not_touch_files() {
     let (program, model) = scripted().await;
     let trace = program.work().parent().unwrap().join("trace");
     // With -D the tracer is a grandchild, so that the started process is the program itself.
-    let strace = format!("set -- strace -D -f -q -e {FILE_CALLS} -o {} \"$@\"", trace.display());
+    let strace = format!("set -- strace -D -f -q -e {TRACED_CALLS} -o {} \"$@\"", trace.display());
     let program = program.in_sandbox(&strace);
     let work = program.work();
     git(&work, &["init", "--quiet"]);
@@ -214,8 +215,6 @@ async fn runtime_workers_do_not_touch_files() {
     let id = chat.id.clone();
     client.ok("session.destroy", json!({"sessionId": id})).await;
     client.ok("session.resume", json!({"sessionId": id, "workingDirectory": work})).await;
-    // From the kernel: a thread first has its parent's name, and the tracer may keep that one.
-    let (workers, others) = threads(server.pid());
     server.stop().await;
     let traced = eventually("the end of the trace", async || {
         let traced = fs::read_to_string(&trace).unwrap_or_default();
@@ -226,25 +225,16 @@ async fn runtime_workers_do_not_touch_files() {
         traced.lines().any(is_end).then_some(traced)
     })
     .await;
-    let by = |threads: &[String]| -> Vec<&str> {
-        let roots = [work.to_str().unwrap(), program.home().to_str().unwrap()];
-        let is_theirs =
-            |line: &&str| line.split_once(' ').is_some_and(|(id, _)| threads.iter().any(|t| t == id));
-        let calls = traced.lines().filter(is_theirs);
-        calls.filter(|line| roots.iter().any(|root| line.contains(root))).collect()
+    let roots = [work.to_str().unwrap(), program.home().to_str().unwrap()];
+    let calls = |is_one: &dyn Fn(&str) -> bool| -> Vec<(&str, &str)> {
+        let calls = traced.lines().filter_map(|line| line.split_once(' '));
+        calls.filter(|(_, call)| is_one(call)).collect()
     };
-    assert!(!workers.is_empty() && !by(&others).is_empty(), "the thread names have changed");
-    assert_eq!(by(&workers), Vec::<&str>::new());
-}
-
-/// The threads of a process: workers of the runtime, and others.
-fn threads(process: u32) -> (Vec<String>, Vec<String>) {
-    let entries = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
-    let named = entries.filter_map(|entry| {
-        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
-        Some((entry.file_name().into_string().ok()?, name))
-    });
-    let (workers, others): (Vec<_>, Vec<_>) = named.partition(|(_, name)| name.trim() == "baton-worker");
-    let ids = |threads: Vec<(String, String)>| threads.into_iter().map(|(id, _)| id).collect();
-    (ids(workers), ids(others))
+    let waits = calls(&|call| call.contains("epoll_"));
+    let is_worker = |thread: &str| waits.iter().any(|(waiting, _)| *waiting == thread);
+    let reads = calls(&|call| roots.iter().any(|root| call.contains(root)));
+    let (by_workers, by_others): (Vec<_>, Vec<_>) =
+        reads.into_iter().partition(|(thread, _)| is_worker(thread));
+    assert!(!waits.is_empty() && !by_others.is_empty(), "the trace lacks what it should show");
+    assert_eq!(by_workers, Vec::<(&str, &str)>::new());
 }

@@ -120,9 +120,14 @@ async fn stream_ends_when_its_token_expires() {
     let mut stream = vera.events("s", 0).await;
     stream.next().await.expect("the first event");
     let file = rusqlite::Connection::open(test.program.database()).unwrap();
-    let soon = "UPDATE documents SET version = version + 1, body = CAST(json_set(CAST(body AS TEXT), '$.people[0].expires', \
-                strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+2 seconds')) AS BLOB) WHERE name = 'people'";
-    assert_eq!(file.execute(soon, []).unwrap(), 1);
+    let body: Vec<u8> =
+        file.query_row("SELECT body FROM documents WHERE name = 'people'", [], |row| row.get(0)).unwrap();
+    let soon = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+2 seconds')";
+    let soon: String = file.query_row(soon, [], |row| row.get(0)).unwrap();
+    let mut people: Value = serde_json::from_slice(&body).unwrap();
+    people["people"][0]["expires"] = soon.into();
+    let change = "UPDATE documents SET version = version + 1, body = ?1 WHERE name = 'people'";
+    assert_eq!(file.execute(change, [people.to_string().into_bytes()]).unwrap(), 1);
     assert_eq!(vera.get("/api/me").await.status, 200, "it has not expired yet");
     while stream.next().await.is_some() {}
     assert_eq!(vera.get("/api/me").await.refused(401), "unauthorized");
