@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use baton_protocol::params::SessionMetadata;
-use baton_runtime::{metadata, metadata_of, owner};
+use baton_runtime::metadata::{self, Metadata};
+use baton_runtime::{metadata_of, owner};
 use baton_store::{Store, Summary};
 use serde::Serialize;
 use serde_json::json;
@@ -35,33 +36,37 @@ pub(super) struct ListedSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// A turn runs, or waits for an answer.
+    /// A turn runs.
     Running,
+    /// A turn waits for a person, also after its process has ended.
+    Waiting,
     /// A process has it open; nothing runs.
     Open,
     Idle,
-    /// Its process ended during a turn.
+    /// Its process ended during a turn, and nothing has continued it.
     Interrupted,
     /// Part of it cannot be read.
     Damaged,
 }
 
 impl State {
-    fn of(summary: &Summary) -> Self {
-        match &summary.holder {
+    fn of(summary: &Summary, stored: &Metadata) -> Self {
+        let holder = summary.holder.as_ref().filter(|holder| owner::is_alive(&holder.owner));
+        match holder {
             _ if summary.damage.is_some() => Self::Damaged,
-            Some(holder) if owner::is_alive(&holder.owner) => match holder.busy {
-                true => Self::Running,
-                false => Self::Open,
-            },
+            _ if stored.waiting => Self::Waiting,
+            Some(holder) if holder.busy => Self::Running,
+            // Also if a process has opened it: that alone continues nothing.
             _ if metadata::is_unfinished(summary) => Self::Interrupted,
-            _ => Self::Idle,
+            Some(_) => Self::Open,
+            None => Self::Idle,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Waiting => "waiting",
             Self::Open => "open",
             Self::Idle => "idle",
             Self::Interrupted => "interrupted",
@@ -72,8 +77,8 @@ impl State {
 
 impl ListedSession {
     pub(super) fn of(summary: &Summary) -> Self {
-        let model = metadata::decode(&summary.meta).model;
-        Self { metadata: metadata_of(summary), state: State::of(summary), model }
+        let stored = metadata::decode(&summary.meta);
+        Self { metadata: metadata_of(summary), state: State::of(summary, &stored), model: stored.model }
     }
 
     pub(super) fn title(&self) -> &str {
@@ -142,5 +147,45 @@ pub(crate) fn with_tilde(directory: &str) -> String {
     match directory.strip_prefix(&home) {
         Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => format!("~{rest}"),
         _ => directory.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_protocol::Timestamp;
+    use baton_store::{Epoch, Holder, Owner, Seq};
+
+    use super::*;
+
+    fn state(owner: Option<Owner>, busy: bool, stored: &Metadata) -> &'static str {
+        let summary = Summary {
+            session: "s".parse().unwrap(),
+            head: Seq(1),
+            created: Timestamp(1),
+            modified: Timestamp(1),
+            size: 1,
+            meta: stored.encode(),
+            holder: owner.map(|owner| Holder { owner, epoch: Epoch(1), busy }),
+            damage: None,
+        };
+        ListedSession::of(&summary).state.name()
+    }
+
+    #[test]
+    fn state_of_unfinished_work_does_not_depend_on_who_has_opened_it() {
+        let alive = owner::this_process;
+        let dead = || Owner { started: 1, ..alive() };
+        let unfinished = || Metadata { unfinished: true, ..Metadata::default() };
+        let waiting = || Metadata { waiting: true, ..unfinished() };
+        assert_eq!(state(Some(alive()), true, &unfinished()), "running");
+        // A process that opens a session holds it, and is not busy until it has written something.
+        for (owner, busy) in [(None, false), (Some(alive()), false), (Some(dead()), true)] {
+            assert_eq!(state(owner.clone(), busy, &unfinished()), "interrupted", "{owner:?}");
+            assert_eq!(state(owner.clone(), busy, &waiting()), "waiting", "{owner:?}");
+        }
+        assert_eq!(state(Some(alive()), true, &waiting()), "waiting");
+        assert_eq!(state(Some(alive()), false, &Metadata::default()), "open");
+        assert_eq!(state(Some(dead()), false, &Metadata::default()), "idle");
+        assert_eq!(state(None, false, &Metadata::default()), "idle");
     }
 }
