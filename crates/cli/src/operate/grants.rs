@@ -32,9 +32,7 @@ pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitC
         let store = setup::store(&config, None)?;
         let locations = Locations::of(home, &store.shared());
         let done = match command {
-            GrantsCommand::List { session, json } => {
-                list(&*store, &locations, session.as_deref(), *json).await
-            }
+            GrantsCommand::List(args) => list(&*store, &locations, args.session.as_deref(), args.json).await,
             GrantsCommand::Revoke(args) => revoke(&*store, &locations, home, args).await,
         };
         store.close().await?;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::ListSessionsArgs;
 use baton_protocol::params::SessionMetadata;
 use baton_runtime::metadata::{self, Metadata};
 use baton_runtime::{metadata_of, owner};
@@ -100,12 +101,8 @@ impl ListedSession {
     }
 }
 
-pub(super) async fn list(
-    store: &dyn Store,
-    here: bool,
-    limit: usize,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+pub(super) async fn list(store: &dyn Store, args: &ListSessionsArgs) -> anyhow::Result<ExitCode> {
+    let ListSessionsArgs { here, limit, json } = *args;
     let cwd = std::env::current_dir().context("cannot read the current directory")?.display().to_string();
     let all = store.list().await?;
     let shown: Vec<ListedSession> = all
