@@ -9,6 +9,7 @@
 
 mod answer;
 mod columns;
+mod fit;
 mod input;
 mod log;
 mod markdown;
@@ -22,6 +23,7 @@ use baton_markup::visible::{self, Layout, Untrusted};
 
 pub use self::answer::AnswerPrinter;
 pub use self::columns::{cut as shortened, cut_start as shortened_start};
+pub use self::fit::{Flexible, Kept};
 pub use self::input::{Keyboard, Typed, ask, piped_input};
 pub use self::log::{LogLines, LogWriter};
 pub use self::question::Question;

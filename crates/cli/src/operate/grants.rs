@@ -70,8 +70,14 @@ async fn list(
         return Ok(ExitCode::SUCCESS);
     }
     let rows = rows(&of_sessions, &of_locations, terminal::output_is_terminal());
-    List { header: &["GRANT", "WHERE", "GIVEN", "BY", "ALLOWS"], rows: &rows, notes: &[], heading: 3 }
-        .print_whole();
+    List {
+        header: &["GRANT", "WHERE", "GIVEN", "BY", "ALLOWS"],
+        rows: &rows,
+        notes: &[],
+        heading: 3,
+        flexible: &[],
+    }
+    .print_whole();
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use baton_args::ListSessionsArgs;
+use baton_protocol::Timestamp;
 use baton_protocol::params::SessionMetadata;
 use baton_runtime::metadata::{self, Metadata};
 use baton_runtime::{metadata_of, owner};
@@ -14,13 +15,18 @@ use serde_json::json;
 use super::is_in;
 use super::local_time::LocalTime;
 use crate::rows::{self, List};
-use crate::terminal;
+use crate::terminal::{self, Flexible, Kept};
 
 /// Fewest characters of an id that are shown.
 const SHORT_ID: usize = 8;
-/// Columns for a directory, and for a model.
+/// Columns for a directory, and for a model, at most.
 const DIRECTORY_WIDTH: usize = 28;
 const ENGINE_WIDTH: usize = 20;
+
+const HEADER: [&str; 6] = ["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TITLE"];
+/// The columns that give way, so that a session takes one row.
+const FLEXIBLE: [Flexible; 2] =
+    [Flexible { column: 3, keeps: Kept::Beginning }, Flexible { column: 4, keeps: Kept::End }];
 
 /// A session in the list.
 #[derive(Debug, Serialize)]
@@ -86,17 +92,18 @@ impl ListedSession {
         self.metadata.summary.as_deref().unwrap_or_default()
     }
 
-    /// The cells of the session's row, all but the title.
-    fn cells(&self, id_length: usize, time: &LocalTime) -> Vec<String> {
+    /// The cells of the session's row.
+    fn cells(&self, id_length: usize, changed: String) -> Vec<String> {
         let directory =
             self.metadata.context.as_ref().map(|context| context.cwd.as_str()).unwrap_or_default();
         let id = self.metadata.session_id.as_str();
         vec![
             id.chars().take(id_length).collect(),
-            time.format(self.metadata.modified_time),
+            changed,
             self.state.name().to_owned(),
             terminal::shortened(self.model.as_deref().unwrap_or("-"), ENGINE_WIDTH),
             terminal::shortened_start(&with_tilde(directory), DIRECTORY_WIDTH),
+            self.title().to_owned(),
         ]
     }
 }
@@ -127,15 +134,17 @@ pub(super) async fn list(store: &dyn Store, args: &ListSessionsArgs) -> anyhow::
 pub(super) fn print(shown: &[ListedSession], all: &[Summary], notes: &[String]) {
     let time = LocalTime::of_system();
     let ids = all.iter().map(|summary| summary.session.as_str());
-    let length = if terminal::output_is_terminal() { rows::unique_length(ids, SHORT_ID) } else { usize::MAX };
+    let (length, near) = match terminal::output_is_terminal() {
+        true => (rows::unique_length(ids, SHORT_ID), Some(Timestamp::now())),
+        false => (usize::MAX, None),
+    };
     let row = |session: &ListedSession| {
-        let mut cells = session.cells(length, &time);
-        cells.push(session.title().to_owned());
-        cells
+        let changed = session.metadata.modified_time;
+        let changed = near.map_or_else(|| time.format(changed), |now| time.format_near(changed, now));
+        session.cells(length, changed)
     };
     let rows: Vec<Vec<String>> = shown.iter().map(row).collect();
-    let header = ["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TITLE"];
-    List { header: &header, rows: &rows, notes, heading: 3 }.print();
+    List { header: &HEADER, rows: &rows, notes, heading: 3, flexible: &FLEXIBLE }.print();
 }
 
 /// The user's own directory is shown as `~`.
@@ -149,7 +158,6 @@ pub(crate) fn with_tilde(directory: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_protocol::Timestamp;
     use baton_store::{Epoch, Holder, Owner, Seq};
 
     use super::*;
