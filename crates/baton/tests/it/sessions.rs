@@ -47,6 +47,7 @@ async fn list_has_columns_and_titles_cannot_break_rows() {
 #[tokio::test]
 async fn sessions_are_renamed_with_and_without_a_server() {
     let (program, _model) = scripted().await;
+    let program = program.env("USER", "ada");
     assert_eq!(program.run(&["run", "[[text:hello]]"]).await.code(), Some(0));
     let title = async || {
         let listed = program.run(&["sessions", "list", "--json"]).await;
@@ -62,6 +63,10 @@ async fn sessions_are_renamed_with_and_without_a_server() {
     let server = program.serve_http(&[]).await;
     assert_eq!(program.run(&["sessions", "rename", &id, "again"]).await.code(), Some(0));
     assert_eq!(title().await.1, "again");
+    let audit = program.run(&["audit", "--json"]).await.json_lines();
+    let renamed: Vec<&Value> = audit.iter().filter(|entry| entry["action"] == "renamed").collect();
+    assert_eq!(renamed.len(), 2, "{audit:?}");
+    assert!(renamed.iter().all(|entry| entry["by"] == "terminal (ada)"), "{renamed:?}");
     assert_eq!(program.run(&["sessions", "rename", &id, " "]).await.code(), Some(1));
     for missing in [&["sessions", "show", "nowhere"][..], &["people", "remove", "nobody"]] {
         let ran = program.run(missing).await;
