@@ -180,6 +180,16 @@ fn one_of_the_three_ways_to_name_grants_is_needed() {
 }
 
 #[test]
+fn help_of_yes_says_that_pending_calls_are_approved_too() {
+    let page = include_str!("../../../docs/cli.md");
+    assert!(page.contains("`--yes` with `--continue` also approves"), "{page}");
+    let command = Cli::command();
+    let mut flags = command.find_subcommand("run").unwrap().get_arguments();
+    let help = flags.find(|flag| flag.get_long() == Some("yes")).unwrap().get_help().unwrap().to_string();
+    assert!(help.contains("with --continue"), "{help}");
+}
+
+#[test]
 fn unknown_flag_is_named_in_the_error() {
     let error = Cli::try_parse_from(["baton", "--headless", "--nonexistent-flag-for-testing"]).unwrap_err();
     assert!(error.to_string().contains("--nonexistent-flag-for-testing"));
