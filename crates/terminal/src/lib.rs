@@ -162,11 +162,6 @@ pub fn errors_are_on_a_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Whether standard output is a terminal.
-pub fn output_is_on_a_terminal() -> bool {
-    std::io::stdout().is_terminal()
-}
-
 /// Prints the lines of a QR code to standard error, white on black whatever the colours of the terminal, but only to a
 /// terminal.
 pub fn code_lines(rows: &[String]) {

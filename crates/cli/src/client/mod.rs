@@ -1,6 +1,7 @@
 //! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`requests`] are its
-//! questions to the user, [`screen`] shows events, in the words of `baton_watch`.
+//! questions to the user, [`answers`] what the user types, [`screen`] shows events, in the words of `baton_watch`.
 
+mod answers;
 mod http;
 mod locate;
 mod requests;
@@ -15,9 +16,10 @@ use crate::terminal;
 
 pub(crate) use baton_watch::Activity;
 
+pub(crate) use self::answers::Reply;
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
-pub(crate) use self::requests::{PendingList, PendingRequest, Reply, is_about_requests};
+pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};
 pub(crate) use self::screen::{Detail, Screen};
 
 /// A session in a server's list.
