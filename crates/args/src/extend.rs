@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use crate::JsonArgs;
+use crate::group::WithDefault;
+
 pub(super) const SKILLS: &str = "\
 Examples:
   baton skills list                            what sessions here use
@@ -32,11 +35,7 @@ macro_rules! no_plugin {
 pub enum SkillsCommand {
     /// List the skills that sessions in this directory use
     #[command(after_help = "Example:\n  baton skills list --json")]
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(JsonArgs),
     /// Print a skill: where it comes from, and its text
     #[command(after_help = no_skill!("baton skills show release-notes"))]
     Show {
@@ -78,10 +77,11 @@ pub enum SkillsCommand {
     },
 }
 
-impl Default for SkillsCommand {
-    /// Returns what the command does without a subcommand.
-    fn default() -> Self {
-        Self::List { json: false }
+impl WithDefault for SkillsCommand {
+    type Flags = JsonArgs;
+
+    fn default_with(flags: JsonArgs) -> Self {
+        Self::List(flags)
     }
 }
 
@@ -100,11 +100,7 @@ Nothing is downloaded: clone a repository first. Sessions use plugins with their
 pub enum PluginsCommand {
     /// List the installed plugins
     #[command(after_help = "Example:\n  baton plugins list --json")]
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(JsonArgs),
     /// Install a plugin of a marketplace, or a copy of a directory
     #[command(after_help = no_plugin!("baton plugins install review@team-plugins"))]
     Install {
@@ -158,10 +154,11 @@ pub enum PluginsCommand {
     Marketplace(MarketplaceCommand),
 }
 
-impl Default for PluginsCommand {
-    /// Returns what the command does without a subcommand.
-    fn default() -> Self {
-        Self::List { json: false }
+impl WithDefault for PluginsCommand {
+    type Flags = JsonArgs;
+
+    fn default_with(flags: JsonArgs) -> Self {
+        Self::List(flags)
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod attach;
 mod extend;
+mod group;
 mod mcp;
 mod notify;
 mod operate;
@@ -22,17 +23,18 @@ use clap_complete::Shell;
 
 pub use self::attach::AttachArgs;
 pub use self::extend::{MarketplaceCommand, PluginsCommand, SkillsCommand};
-pub use self::mcp::{AddArgs, McpCommand, McpScope, McpTransport};
+pub use self::group::{Group, WithDefault};
+pub use self::mcp::{AddArgs, ListServersArgs, McpCommand, McpScope, McpTransport};
 pub use self::notify::{NotifyCommand, NotifyTestArgs};
 pub use self::operate::{
-    AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServersArgs,
-    ServiceCommand, StopArgs, StoreCommand,
+    AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, ListGrantsArgs, RestoreArgs, RevokeArgs,
+    ServersArgs, ServiceCommand, StatusArgs, StopArgs, StoreCommand,
 };
 pub use self::people::{LinkArgs, PeopleCommand};
 pub use self::record::{RecordArgs, ReplayArgs};
 pub use self::run::{ModelArgs, RunArgs};
 pub use self::serve::{PeerArgs, ServeArgs};
-pub use self::sessions::SessionsCommand;
+pub use self::sessions::{ListSessionsArgs, SessionsCommand};
 
 /// Widest line of help, where the terminal has room for it.
 const MAX_WIDTH: usize = 100;
@@ -192,33 +194,17 @@ pub enum Command {
     #[command(after_help = people::LINK_NOTES)]
     Link(LinkArgs),
     /// List, search, show, rename, export, import and delete stored sessions
-    #[command(after_help = "Without a command, it lists sessions.")]
-    Sessions {
-        /// The subcommand; none to list.
-        #[command(subcommand)]
-        command: Option<SessionsCommand>,
-    },
+    #[command(after_help = "Without a command, it lists sessions; the options are those of `list`.")]
+    Sessions(Group<SessionsCommand>),
     /// List, add, remove, test, log in to and trust MCP servers, whose tools sessions use
     #[command(after_help = mcp::EXAMPLES)]
-    Mcp {
-        /// The subcommand; none to list.
-        #[command(subcommand)]
-        command: Option<McpCommand>,
-    },
+    Mcp(Group<McpCommand>),
     /// List, print, enable and disable skills: instructions that models load when a task needs them
     #[command(after_help = extend::SKILLS)]
-    Skills {
-        /// The subcommand; none to list.
-        #[command(subcommand)]
-        command: Option<SkillsCommand>,
-    },
+    Skills(Group<SkillsCommand>),
     /// List, install, update, enable, disable and uninstall plugins, and manage marketplaces
     #[command(after_help = extend::PLUGINS)]
-    Plugins {
-        /// The subcommand; none to list.
-        #[command(subcommand)]
-        command: Option<PluginsCommand>,
-    },
+    Plugins(Group<PluginsCommand>),
     /// Run a command and record model requests and answers to a file
     #[command(after_help = record::EXAMPLES)]
     Record(RecordArgs),
@@ -227,21 +213,13 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Add, list and remove people who may use the server
     #[command(after_help = people::NOTES)]
-    People {
-        /// The subcommand; none to list.
-        #[command(subcommand)]
-        command: Option<PeopleCommand>,
-    },
+    People(Group<PeopleCommand>),
     /// Try notifications
     #[command(subcommand, after_help = notify::NOTES)]
     Notify(NotifyCommand),
     /// List and revoke what may run without asking
-    #[command(after_help = "Without a command, it lists grants.")]
-    Grants {
-        /// The subcommand; none to list.
-        #[command(subcommand)]
-        command: Option<GrantsCommand>,
-    },
+    #[command(after_help = "Without a command, it lists grants; the options are those of `list`.")]
+    Grants(Group<GrantsCommand>),
     /// List who prompted, approved, denied, cancelled and changed what, in all sessions
     #[command(after_help = operate::AUDIT_NOTES)]
     Audit(AuditArgs),
@@ -255,12 +233,8 @@ pub enum Command {
     #[command(after_help = operate::RESTORE_NOTES)]
     Restore(RestoreArgs),
     /// Run the server as a service of systemd
-    #[command(after_help = "Without a command, it shows the status.")]
-    Service {
-        /// The subcommand; none to show its status.
-        #[command(subcommand)]
-        command: Option<ServiceCommand>,
-    },
+    #[command(after_help = "Without a command, it shows the status; the options are those of `status`.")]
+    Service(Group<ServiceCommand>),
     /// List the servers that share a database, or drain one
     #[command(after_help = operate::SERVERS_NOTES)]
     Servers(ServersArgs),
@@ -269,10 +243,10 @@ pub enum Command {
     Store(StoreCommand),
     /// Check the setup, and suggest how to fix problems
     #[command(after_help = "Example:\n  baton doctor --json")]
-    Doctor(DoctorArgs),
+    Doctor(JsonArgs),
     /// Show the configuration in force, and where each value comes from
     #[command(after_help = "Example:\n  baton config --json")]
-    Config(ConfigArgs),
+    Config(JsonArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  baton completions bash > /etc/bash_completion.d/baton")]
     Completions {
@@ -287,17 +261,9 @@ pub enum Command {
     },
 }
 
-/// Flags of `baton doctor`.
+/// The flag of commands that have no other.
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Flags of `baton config`.
-#[derive(Debug, Args)]
-pub struct ConfigArgs {
+pub struct JsonArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::group::WithDefault;
+
 pub(super) const EXAMPLES: &str = "\
 Examples:
   baton mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
@@ -27,14 +29,7 @@ macro_rules! no_server {
 pub enum McpCommand {
     /// List the servers that sessions in this directory use
     #[command(after_help = no_server!("baton mcp list --session 3f2a"))]
-    List {
-        /// Show the servers of a running session instead, with their status: its id or a unique prefix of it
-        #[arg(long, value_name = "ID")]
-        session: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(ListServersArgs),
     /// Add a server
     #[command(after_help = ADD_NOTES)]
     Add(Box<AddArgs>),
@@ -142,11 +137,23 @@ pub enum McpCommand {
     },
 }
 
-impl Default for McpCommand {
-    /// Returns what the command does without a subcommand.
-    fn default() -> Self {
-        Self::List { session: None, json: false }
+impl WithDefault for McpCommand {
+    type Flags = ListServersArgs;
+
+    fn default_with(flags: ListServersArgs) -> Self {
+        Self::List(flags)
     }
+}
+
+/// Flags of `baton mcp list`.
+#[derive(Debug, Args)]
+pub struct ListServersArgs {
+    /// Show the servers of a running session instead, with their status: its id or a unique prefix of it
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 const ADD_NOTES: &str = "\

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use crate::group::WithDefault;
+
 pub(super) const STOP_NOTES: &str = "\
 Example:
   baton stop --timeout 60
@@ -129,24 +131,29 @@ pub enum GrantsCommand {
     #[command(
         after_help = "Example:\n  baton grants list --session 3f2a\n\nExit codes: 0 done, 1 failed, 3 there is no such session."
     )]
-    List {
-        /// List only grants of this session, given by its id or a unique prefix of it
-        #[arg(long, value_name = "ID")]
-        session: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(ListGrantsArgs),
     /// Revoke grants, also while a server runs
     #[command(after_help = REVOKE_NOTES)]
     Revoke(RevokeArgs),
 }
 
-impl Default for GrantsCommand {
-    /// Returns what the command does without a subcommand.
-    fn default() -> Self {
-        Self::List { session: None, json: false }
+impl WithDefault for GrantsCommand {
+    type Flags = ListGrantsArgs;
+
+    fn default_with(flags: ListGrantsArgs) -> Self {
+        Self::List(flags)
     }
+}
+
+/// Flags of `baton grants list`.
+#[derive(Debug, Args)]
+pub struct ListGrantsArgs {
+    /// List only grants of this session, given by its id or a unique prefix of it
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 const REVOKE_NOTES: &str = "\
@@ -212,21 +219,26 @@ pub enum ServiceCommand {
     #[command(
         after_help = "Example:\n  baton service status\n\nExit codes: 0 running, 1 failed, 3 not installed, or not running."
     )]
-    Status {
-        /// Show the service of the system
-        #[arg(long)]
-        system: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Status(StatusArgs),
 }
 
-impl Default for ServiceCommand {
-    /// Returns what the command does without a subcommand.
-    fn default() -> Self {
-        Self::Status { system: false, json: false }
+impl WithDefault for ServiceCommand {
+    type Flags = StatusArgs;
+
+    fn default_with(flags: StatusArgs) -> Self {
+        Self::Status(flags)
     }
+}
+
+/// Flags of `baton service status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Show the service of the system
+    #[arg(long)]
+    pub system: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 const SERVICE_NOTES: &str = "\

@@ -3,6 +3,9 @@
 use baton_people::{PersonName, Role};
 use clap::{Args, Subcommand};
 
+use crate::JsonArgs;
+use crate::group::WithDefault;
+
 pub(super) const NOTES: &str = "\
 Roles, each with the rights of those before it:
   viewer     watch all sessions
@@ -48,11 +51,7 @@ pub enum PeopleCommand {
     },
     /// List all people
     #[command(after_help = "Example:\n  baton people list")]
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(JsonArgs),
     /// Remove a person; open connections end at once
     #[command(
         after_help = "Example:\n  baton people remove ada\n\nExit codes: 0 done, 1 failed, 3 there is no such person."
@@ -80,10 +79,11 @@ pub enum PeopleCommand {
     },
 }
 
-impl Default for PeopleCommand {
-    /// Returns what the command does without a subcommand.
-    fn default() -> Self {
-        Self::List { json: false }
+impl WithDefault for PeopleCommand {
+    type Flags = JsonArgs;
+
+    fn default_with(flags: JsonArgs) -> Self {
+        Self::List(flags)
     }
 }
 

@@ -54,7 +54,7 @@ pub struct RunArgs {
     /// Run the turn in another agent's program: codex, claude, pi, opencode, gemini, qwen; `--model` then names one of its models
     #[arg(long, short, value_name = "NAME", conflicts_with_all = ["demo", "base_url"])]
     pub engine: Option<String>,
-    /// Approve every tool call without asking
+    /// Approve every tool call without asking; with --continue, also calls that wait for approval already
     #[arg(long, short)]
     pub yes: bool,
     /// Print every event as a line of JSON instead of the answer

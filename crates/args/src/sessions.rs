@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+
+use crate::group::WithDefault;
 
 /// Help of a command that needs a session: an example, and the exit codes.
 macro_rules! no_session {
@@ -11,25 +13,12 @@ macro_rules! no_session {
     };
 }
 
-/// Number of sessions in a list.
-const LISTED: usize = 50;
-
 /// Subcommands of `baton sessions`.
 #[derive(Debug, Subcommand)]
 pub enum SessionsCommand {
     /// List stored sessions, last changed first
     #[command(after_help = "Example:\n  baton sessions list --here --limit 10")]
-    List {
-        /// List only sessions of this directory
-        #[arg(long)]
-        here: bool,
-        /// List at most this many
-        #[arg(long, default_value_t = LISTED)]
-        limit: usize,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(ListSessionsArgs),
     /// Search titles and conversations
     #[command(after_help = "Example:\n  baton sessions search flaky test")]
     Search {
@@ -106,9 +95,24 @@ pub enum SessionsCommand {
     },
 }
 
-impl Default for SessionsCommand {
-    /// Returns what the command does without a subcommand.
-    fn default() -> Self {
-        Self::List { here: false, limit: LISTED, json: false }
+impl WithDefault for SessionsCommand {
+    type Flags = ListSessionsArgs;
+
+    fn default_with(flags: ListSessionsArgs) -> Self {
+        Self::List(flags)
     }
+}
+
+/// Flags of `baton sessions list`.
+#[derive(Debug, Args)]
+pub struct ListSessionsArgs {
+    /// List only sessions of this directory
+    #[arg(long)]
+    pub here: bool,
+    /// List at most this many
+    #[arg(long, default_value_t = 50)]
+    pub limit: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }

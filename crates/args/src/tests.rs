@@ -89,8 +89,32 @@ fn commands_that_list_need_no_subcommand() {
         Cli::try_parse_from(["baton", name]).unwrap();
         Cli::try_parse_from(["baton", name, "--home", "/x"]).unwrap();
     }
-    assert!(matches!(SessionsCommand::default(), SessionsCommand::List { here: false, .. }));
-    assert!(matches!(GrantsCommand::default(), GrantsCommand::List { session: None, json: false }));
+}
+
+#[test]
+fn command_without_a_subcommand_takes_the_flags_of_the_default_one() {
+    let parsed = |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| format!("{:?}", cli.command));
+    for (bare, whole) in [
+        ("baton sessions --json --here --limit 3", "baton sessions list --json --here --limit 3"),
+        ("baton mcp --json --session 3f2a", "baton mcp list --json --session 3f2a"),
+        ("baton skills --json", "baton skills list --json"),
+        ("baton plugins --json", "baton plugins list --json"),
+        ("baton people --json", "baton people list --json"),
+        ("baton grants --json --session 3f2a", "baton grants list --json --session 3f2a"),
+        ("baton service --json --system", "baton service status --json --system"),
+        ("baton sessions", "baton sessions list"),
+    ] {
+        assert_eq!(parsed(bare).unwrap(), parsed(whole).unwrap(), "{bare}");
+    }
+}
+
+#[test]
+fn flag_before_a_subcommand_is_refused_unless_it_is_global() {
+    let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+    let error = parse("baton sessions --json show 3f2a").unwrap_err().to_string();
+    assert!(error.contains("write --json after `show`"), "{error}");
+    assert!(parse("baton service --system install").is_err());
+    parse("baton sessions --home /x list --json").unwrap();
 }
 
 /// Calls a function with every command that does something itself, and the words to call it with.
@@ -153,6 +177,16 @@ fn one_of_the_three_ways_to_name_grants_is_needed() {
     for line in ["", "--json", "3f2a --session 3f2a", "--session 3f2a --location /srv"] {
         assert!(parse(line).is_err(), "{line}");
     }
+}
+
+#[test]
+fn help_of_yes_says_that_pending_calls_are_approved_too() {
+    let page = include_str!("../../../docs/cli.md");
+    assert!(page.contains("`--yes` with `--continue` also approves"), "{page}");
+    let command = Cli::command();
+    let mut flags = command.find_subcommand("run").unwrap().get_arguments();
+    let help = flags.find(|flag| flag.get_long() == Some("yes")).unwrap().get_help().unwrap().to_string();
+    assert!(help.contains("with --continue"), "{help}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_args::{Cli, DoctorArgs, ModelArgs};
+use baton_args::{Cli, JsonArgs, ModelArgs};
 use baton_model::catalog;
 use baton_model::http::{HttpClient, Patience};
 use baton_postgres::PostgresStore;
@@ -38,7 +38,7 @@ enum State {
     Bad,
 }
 
-pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn doctor(cli: &Cli, args: &JsonArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
     let findings = setup::run(async {

@@ -33,7 +33,7 @@ mod usage;
 
 use std::process::ExitCode;
 
-use baton_args::{Cli, Command, OVERVIEW};
+use baton_args::{Cli, Command, Group, OVERVIEW};
 use baton_terminal as terminal;
 use clap::Parser;
 
@@ -65,35 +65,23 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Serve(args)) => serve::serve(cli, args),
         Some(Command::Run(args)) => run::run(cli, args),
         Some(Command::Link(args)) => people::link(cli, args),
-        Some(Command::People { command }) => {
-            people::people(cli, command.as_ref().unwrap_or(&Default::default()))
-        }
+        Some(Command::People(Group(command))) => people::people(cli, command),
         Some(Command::Notify(command)) => notify::notify(cli, command),
         Some(Command::Attach(args)) => attach::attach(cli, args),
         Some(Command::Record(args)) => record::record(args),
         Some(Command::Replay(args)) => record::replay(args),
-        Some(Command::Sessions { command }) => {
-            sessions::sessions(cli, command.as_ref().unwrap_or(&Default::default()))
-        }
-        Some(Command::Skills { command }) => {
-            skills::skills(cli, command.as_ref().unwrap_or(&Default::default()))
-        }
-        Some(Command::Plugins { command }) => {
-            plugins::plugins(cli, command.as_ref().unwrap_or(&Default::default()))
-        }
-        Some(Command::Mcp { command }) => mcp::mcp(cli, command.as_ref().unwrap_or(&Default::default())),
+        Some(Command::Sessions(Group(command))) => sessions::sessions(cli, command),
+        Some(Command::Skills(Group(command))) => skills::skills(cli, command),
+        Some(Command::Plugins(Group(command))) => plugins::plugins(cli, command),
+        Some(Command::Mcp(Group(command))) => mcp::mcp(cli, command),
         Some(Command::Stop(args)) => operate::stop(cli, args),
         Some(Command::Backup(args)) => operate::backup(cli, args),
         Some(Command::Servers(args)) => cluster::servers(cli, args),
         Some(Command::Store(command)) => operate::store(cli, command),
         Some(Command::Restore(args)) => operate::restore(cli, args),
-        Some(Command::Grants { command }) => {
-            operate::grants(cli, command.as_ref().unwrap_or(&Default::default()))
-        }
+        Some(Command::Grants(Group(command))) => operate::grants(cli, command),
         Some(Command::Audit(args)) => operate::audit(cli, args),
-        Some(Command::Service { command }) => {
-            operate::service(cli, command.as_ref().unwrap_or(&Default::default()))
-        }
+        Some(Command::Service(Group(command))) => operate::service(cli, command),
         Some(Command::Doctor(args)) => doctor::doctor(cli, args),
         Some(Command::Config(args)) => config::show(cli, args),
         Some(Command::Completions { shell }) => generated::completions(*shell),

@@ -31,7 +31,7 @@ pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitC
             changes::report(*json, &format!("removed {name}"), &json!({ "removed": name }));
             Ok(())
         }
-        PeopleCommand::List { json } => list(&*people.directory().await?, *json),
+        PeopleCommand::List(args) => list(&*people.directory().await?, args.json),
     })
 }
 

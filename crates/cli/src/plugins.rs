@@ -25,7 +25,7 @@ pub(crate) fn plugins(cli: &Cli, command: &PluginsCommand) -> anyhow::Result<Exi
     setup::run(async {
         let plugins = Plugins { runtime: setup::without_sessions(cli)?, cwd };
         match command {
-            PluginsCommand::List { json } => plugins.list(*json).await,
+            PluginsCommand::List(args) => plugins.list(args.json).await,
             PluginsCommand::Install { source, json } => plugins.install(source, *json).await,
             PluginsCommand::Update { names, json } => plugins.update(names, *json).await,
             PluginsCommand::Enable { names, json } => plugins.turn(names, true, *json).await,

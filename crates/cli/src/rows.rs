@@ -1,7 +1,7 @@
 //! Lists for people: a table, or, on a terminal that is too narrow for its columns, each row as lines of their own that are
 //! broken between words.
 
-use crate::terminal;
+use crate::terminal::{self, Flexible};
 
 /// Columns below which the rows of a list are not shown as a table.
 const NARROW: usize = 60;
@@ -14,6 +14,8 @@ pub(crate) struct List<'a> {
     pub(crate) notes: &'a [String],
     /// The number of cells that share the first line of a narrow row.
     pub(crate) heading: usize,
+    /// Columns that are cut, or left out, where a row would need several lines; the first ones first.
+    pub(crate) flexible: &'a [Flexible],
 }
 
 impl List<'_> {
@@ -21,7 +23,7 @@ impl List<'_> {
     pub(crate) fn print(&self) {
         match self.is_narrow() {
             true => self.print_narrow(),
-            false => terminal::table_with_notes(self.header, self.rows, self.notes),
+            false => terminal::table_with_notes(self.header, self.rows, self.notes, self.flexible),
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
         let opened = setup::store(&config, crash.clone())?;
         let store = opened.shared();
         let done = match command {
-            SessionsCommand::List { here, limit, json } => list::list(&*store, *here, *limit, *json).await,
+            SessionsCommand::List(args) => list::list(&*store, args).await,
             SessionsCommand::Search { text, limit, json } => search::run(&*store, text, *limit, *json).await,
             SessionsCommand::Show { id, json } => show_session(&*store, id, *json).await,
             SessionsCommand::Rename { id, name, json } => {

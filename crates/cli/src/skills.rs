@@ -27,7 +27,7 @@ pub(crate) fn skills(cli: &Cli, command: &SkillsCommand) -> anyhow::Result<ExitC
     setup::run(async {
         let skills = Skills { runtime: setup::without_sessions(cli)?, cwd };
         match command {
-            SkillsCommand::List { json } => skills.list(*json).await,
+            SkillsCommand::List(args) => skills.list(args.json).await,
             SkillsCommand::Show { name, json } => skills.show(name, *json).await,
             SkillsCommand::Enable { names, json } => skills.turn(names, true, *json).await,
             SkillsCommand::Disable { names, json } => skills.turn(names, false, *json).await,

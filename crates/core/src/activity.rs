@@ -2,7 +2,7 @@
 
 use crate::ask::Refusal;
 use crate::output::Work;
-use crate::state::{Durable, Session};
+use crate::state::{CallStage, Durable, Session};
 
 /// Why a busy session refuses an ask.
 pub(crate) const BUSY: &str = "the session is busy; cancel its work first";
@@ -21,6 +21,19 @@ impl Durable {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.turn.is_some() || !self.inbox.is_empty()
+    }
+
+    /// Whether the turn waits for a person: to approve a call or a plan, to answer a question, or to choose a fallback model.
+    /// Client tools do not count: they wait for a program.
+    #[must_use]
+    pub fn awaits_person(&self) -> bool {
+        let awaits = |stage: &CallStage| match stage {
+            CallStage::AwaitingPermission { .. } | CallStage::AwaitingAnswer { .. } => true,
+            CallStage::AwaitingClient { .. } | CallStage::Started | CallStage::Done { .. } => false,
+        };
+        self.turn.as_ref().is_some_and(|turn| {
+            turn.fallback_request.is_some() || turn.calls.iter().any(|call| awaits(&call.stage))
+        })
     }
 }
 
@@ -93,6 +106,27 @@ mod tests {
         assert!(busy().is_in_use());
         assert_eq!(busy().check_compaction(), Err(BUSY.into()));
         assert_eq!(busy().rewind_obstacle(false), Some(RewindObstacle::Busy));
+    }
+
+    #[test]
+    fn turn_waits_for_a_person_until_the_request_is_answered() {
+        let mut session = busy();
+        assert!(!session.durable.awaits_person());
+        for (kind, data, waits) in [
+            ("baton.turn_opened", r#"{"interactionId":"i"}"#, false),
+            (
+                "baton.switch_offered",
+                r#"{"requestId":"r","model":"m","error":{"errorType":"e","message":"m"}}"#,
+                true,
+            ),
+            ("baton.request_closed", r#"{"requestId":"r"}"#, false),
+        ] {
+            let event = format!(
+                r#"{{"type":"{kind}","data":{data},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:54.223Z","parentId":null}}"#
+            );
+            session.durable.apply(&baton_protocol::Event::parse(&event).unwrap());
+            assert_eq!(session.durable.awaits_person(), waits, "after {kind}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::claims::{Claims, GracePeriods, NotAttached, Retired};
+use super::sessions::is_busy;
 use super::workspace::{Workspace, WorkspaceSettings};
 use super::{events, lock};
 use baton_runtime::lifecycle::Observer;
@@ -265,7 +266,7 @@ async fn watch_busy_sessions(workspace: Arc<Workspace>) {
     }
     let Ok(stored) = workspace.runtime.store.list().await else { return };
     for summary in stored {
-        if workspace.contains(&summary) && summary.holder.as_ref().is_some_and(|holder| holder.busy) {
+        if workspace.contains(&summary) && is_busy(&summary) {
             workspace.watch_after(&summary.session, summary.head, None);
         }
     }

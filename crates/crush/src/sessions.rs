@@ -66,7 +66,7 @@ fn with_presence(scope: &WorkspaceScope, summary: &Summary, row: Session) -> Ses
 }
 
 pub(super) fn is_busy(summary: &Summary) -> bool {
-    summary.holder.as_ref().is_some_and(|holder| holder.busy)
+    metadata::is_unfinished(summary)
 }
 
 #[derive(Deserialize, Default)]

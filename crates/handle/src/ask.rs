@@ -251,7 +251,8 @@ family! {
     /// Lists the tools that the model is offered.
     ListTools {} -> Vec<ToolSpec>;
 
-    /// Starts a shell command for the user, and does not wait for it. Refused if the directory does not exist.
+    /// Records a shell command of the user and starts it, and does not wait for its end. Refused if the directory does not
+    /// exist.
     StartCommand {
         /// Name for [`EndCommand`].
         name: String,
@@ -261,6 +262,9 @@ family! {
         command: String,
         /// Time limit.
         limit: Option<Duration>,
+        /// Who starts it, for the history.
+        #[serde(default)]
+        by: Option<Author>,
     } -> ();
 
     /// Runs a shell command for the user to its end, and records it. Replies `None` if one of that name is running.

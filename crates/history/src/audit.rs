@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use baton_protocol::event::{ApprovalsChanged, Body, Question};
+use baton_protocol::event::{ApprovalsChanged, Body, Question, ShellStarted};
 use baton_protocol::permission::{PermissionOutcome, PermissionRequest};
 use baton_protocol::{Author, Event, EventId, RequestId, SessionId, Timestamp};
 use baton_store::{Seq, Span, Store, StoreError};
@@ -19,7 +19,7 @@ const PAGE: usize = 512;
 const DETAIL: usize = 300;
 
 /// Types of the events that become entries, and of those that describe them.
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 16] = [
     "session.start",
     "session.mode_changed",
     "session.permissions_changed",
@@ -33,6 +33,7 @@ const KINDS: [&str; 15] = [
     "baton.approvals_changed",
     "baton.rules_changed",
     "baton.shell_run",
+    "baton.shell_started",
     "baton.renamed",
     "baton.history_truncated",
 ];
@@ -194,6 +195,10 @@ impl Reading {
             }
             Body::ModelChange(change) => (AuditAction::ModelChanged, change.by, change.new_model),
             Body::ShellRun(run) => (AuditAction::CommandRun, run.by, run.command),
+            Body::ShellStarted(ShellStarted { command, cwd, by }) => {
+                let elsewhere = cwd.map(|cwd| format!(" (in {cwd})")).unwrap_or_default();
+                (AuditAction::CommandRun, by, format!("{command}{elsewhere}"))
+            }
             Body::Renamed(renamed) if renamed.by_user => (AuditAction::Renamed, renamed.by, renamed.name),
             Body::HistoryTruncated(cut) => {
                 (AuditAction::Rewound, cut.by, format!("to event {}", cut.from_seq))
@@ -303,7 +308,9 @@ mod tests {
                     event(23, "session.permissions_changed", &format!(r#"{PERMISSIONS},"batonBy":"bob"}}"#)),
                     event(24, "baton.renamed", r#"{"name":"n","byUser":true,"by":"bob"}"#),
                     event(25, "baton.shell_run", r#"{"command":"ls","output":"","exitCode":0,"by":"bob"}"#),
-                    event(26, "baton.history_truncated", &format!(r#"{CUT},"by":"bob"}}"#)),
+                    event(26, "baton.shell_started", r#"{"command":"top","by":"bob"}"#),
+                    event(27, "baton.shell_started", r#"{"command":"rm -r .","cwd":"/etc","by":"bob"}"#),
+                    event(28, "baton.history_truncated", &format!(r#"{CUT},"by":"bob"}}"#)),
                 ],
             ),
             // Of an older version.
@@ -349,6 +356,8 @@ mod tests {
                 "c permissions bob: \"allow-all\"",
                 "c renamed bob: n",
                 "c command bob: ls",
+                "c command bob: top",
+                "c command bob: rm -r . (in /etc)",
                 "c rewound bob: to event 5",
                 "d created ?: /w",
                 "d permissions ?: \"allow-all\"",
@@ -356,6 +365,6 @@ mod tests {
             ]
         );
         let since = "2026-11-15T20:30:07Z".parse().unwrap();
-        assert_eq!(audit(&store, Some(since)).await.unwrap().len(), 13);
+        assert_eq!(audit(&store, Some(since)).await.unwrap().len(), 15);
     }
 }

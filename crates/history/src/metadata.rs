@@ -35,6 +35,9 @@ pub struct Metadata {
     /// and in a backup; the store's `busy` belongs to the holder of the moment.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unfinished: bool,
+    /// Whether the turn waits for a person. Like `unfinished`, it stays true when the server stops.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub waiting: bool,
     /// Whether a client has brought a provider of its own. Its credentials are never stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub own_provider: bool,
@@ -79,6 +82,7 @@ impl Metadata {
             usage: usage_of(session).map(|(model, tokens)| (model.clone(), *tokens)).collect(),
             logins: !session.durable.logins.is_empty(),
             unfinished: session.is_busy(),
+            waiting: session.durable.awaits_person(),
             ..Self::default()
         }
     }
@@ -102,6 +106,7 @@ impl Metadata {
             && self.usage.iter().eq(usage_of(session))
             && self.logins != session.durable.logins.is_empty()
             && self.unfinished == session.is_busy()
+            && self.waiting == session.durable.awaits_person()
     }
 
     /// Encodes the metadata for the store.
@@ -196,5 +201,23 @@ mod tests {
         session.durable.inbox.enqueue_mut(Accepted { id, prompt: Prompt::default().into() });
         assert!(is_unfinished(&stored(&session)) && may_have_requests(&stored(&session)));
         assert!(!idle.describes(&session), "the change is written");
+    }
+
+    #[test]
+    fn metadata_says_whether_a_turn_waits_for_a_person() {
+        let mut session = Session::new("s".parse().unwrap());
+        let event = |kind: &str, data: &str| {
+            let text = format!(
+                r#"{{"type":"{kind}","data":{data},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:54.223Z","parentId":null}}"#
+            );
+            baton_protocol::Event::parse(&text).unwrap()
+        };
+        session.durable.apply(&event("baton.turn_opened", r#"{"interactionId":"i"}"#));
+        let running = Metadata::of(&session);
+        assert!(!running.waiting);
+        let offer = r#"{"requestId":"r","model":"m","error":{"errorType":"e","message":"m"}}"#;
+        session.durable.apply(&event("baton.switch_offered", offer));
+        assert!(!running.describes(&session), "the change is written");
+        assert!(decode(&Metadata::of(&session).encode()).waiting);
     }
 }

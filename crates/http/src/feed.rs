@@ -124,7 +124,7 @@ impl Observer for Feed {
             "cwd": shown.context.map(|context| context.cwd),
             "model": stored.model,
             "cost": self.prices.cost(&stored.usage),
-            "busy": session.holder.as_ref().is_some_and(|holder| holder.busy),
+            "busy": metadata::is_unfinished(session),
             "head": session.head.0,
             "updatedAt": session.modified,
         });

@@ -370,6 +370,9 @@ export class Conversation {
         this.add(entry, place, h("details", { class: "tool" }, h("summary", {}, `Command of a user: ${brief(exact(data.command), 120)}`),
           h("pre", { class: "output", tabindex: 0 }, visible(data.output))));
         break;
+      case "baton.shell_started":
+        this.note(entry, place, `Command of a user: ${brief(exact(data.command), 120)}`);
+        break;
       case "baton.renamed":
         if (data.byUser) this.note(entry, place, `Renamed: ${visible(data.name)}`);
         break;

@@ -111,18 +111,14 @@ impl Runtime {
 }
 
 impl Runtime {
-    /// Renames a session, which is loaded if it is not live.
+    /// Renames a session in the name of a user. It is loaded if it is not live.
     ///
     /// # Errors
     /// When another server is busy with it, or the store fails.
-    pub async fn rename(self: &Arc<Self>, id: &SessionId, name: &str) -> Result<(), LocalError> {
+    pub async fn rename(self: &Arc<Self>, id: &SessionId, name: &str, by: Author) -> Result<(), LocalError> {
         let change = Change::Name { name: name.to_owned(), by_user: true };
         let handle = self.registry.open(self, id);
-        handle
-            .ask(Amend::by(Author::terminal(""), change))
-            .await
-            .map(drop)
-            .map_err(|failure| LocalError::from(&failure))
+        handle.ask(Amend::by(by, change)).await.map(drop).map_err(|failure| LocalError::from(&failure))
     }
 }
 

@@ -129,7 +129,8 @@ fn beside_asks() -> Vec<AskMessage> {
     let limit = Some(Duration::from_millis(1500));
     vec![
         ListTools {}.into_message(),
-        StartCommand { name: "c".into(), cwd: Some("/w".into()), command: "ls".into(), limit }.into_message(),
+        StartCommand { name: "c".into(), cwd: Some("/w".into()), command: "ls".into(), limit, by: None }
+            .into_message(),
         RunCommand { name: "c".into(), command: "ls".into(), by: None }.into_message(),
         EndCommand { name: "c".into() }.into_message(),
         ListBackground {}.into_message(),

@@ -9,6 +9,7 @@
 
 mod answer;
 mod columns;
+mod fit;
 mod input;
 mod log;
 mod markdown;
@@ -22,6 +23,7 @@ use baton_markup::visible::{self, Layout, Untrusted};
 
 pub use self::answer::AnswerPrinter;
 pub use self::columns::{cut as shortened, cut_start as shortened_start};
+pub use self::fit::{Flexible, Kept};
 pub use self::input::{Keyboard, Typed, ask, piped_input};
 pub use self::log::{LogLines, LogWriter};
 pub use self::question::Question;
@@ -158,11 +160,6 @@ pub fn error(text: &str) {
 /// Whether standard error is a terminal.
 pub fn errors_are_on_a_terminal() -> bool {
     std::io::stderr().is_terminal()
-}
-
-/// Whether standard output is a terminal.
-pub fn output_is_on_a_terminal() -> bool {
-    std::io::stdout().is_terminal()
 }
 
 /// Prints the lines of a QR code to standard error, white on black whatever the colours of the terminal, but only to a

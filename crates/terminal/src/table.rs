@@ -1,9 +1,10 @@
-//! Tables of untrusted text: every cell stays in its row and its column. On a terminal that is too narrow, the widest columns
-//! get narrower, and their cells continue on further lines; only the last cell is cut.
+//! Tables of untrusted text: every cell stays in its row and its column. On a terminal that is too narrow, flexible columns are
+//! cut; after that, the widest columns get narrower, and their cells continue on further lines. The last cell is cut, too.
 
 use std::io::IsTerminal;
 
 use super::columns::{chunks, cut, padded, width, wrapped};
+use super::fit::{Fitted, Flexible};
 use super::{print, styled, width_of};
 use baton_markup::visible::Untrusted;
 
@@ -14,7 +15,7 @@ const MIN_CELL: usize = 9;
 
 /// Prints rows under a header. On a terminal, the last cell is cut to the space that is left.
 pub fn table(header: &[&str], rows: &[Vec<String>]) {
-    table_with_notes(header, rows, &[]);
+    table_with_notes(header, rows, &[], &[]);
 }
 
 /// Prints rows under a header, of which no cell is cut.
@@ -25,11 +26,12 @@ pub fn whole_table(header: &[&str], rows: &[Vec<String>]) {
     table(&header, &rows);
 }
 
-/// Prints rows under a header, each with a note below it, which is not cut.
-pub fn table_with_notes(header: &[&str], rows: &[Vec<String>], notes: &[String]) {
+/// Prints rows under a header, each with a note below it, which is not cut. On a terminal that is too narrow, flexible columns
+/// are cut, or left out.
+pub fn table_with_notes(header: &[&str], rows: &[Vec<String>], notes: &[String], flexible: &[Flexible]) {
     let out = std::io::stdout();
     let terminal = out.is_terminal();
-    let lines = lines(header, rows, width_of(&out).filter(|_| terminal));
+    let lines = lines(header, rows, flexible, width_of(&out).filter(|_| terminal));
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {
         text += &if at == 0 { styled("2", line.clone(), terminal) } else { line.clone() };
@@ -42,10 +44,14 @@ pub fn table_with_notes(header: &[&str], rows: &[Vec<String>], notes: &[String])
 }
 
 /// Renders the header and the rows, each of one or more lines.
-fn lines(header: &[&str], rows: &[Vec<String>], terminal: Option<usize>) -> Vec<String> {
-    let escaped = |row: &Vec<String>| row.iter().map(|cell| Untrusted(cell).to_string()).collect::<Vec<_>>();
-    let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
-    let all: Vec<Vec<String>> = std::iter::once(header).chain(rows.iter().map(escaped)).collect();
+fn lines(
+    header: &[&str],
+    rows: &[Vec<String>],
+    flexible: &[Flexible],
+    terminal: Option<usize>,
+) -> Vec<String> {
+    let Fitted { header, rows } = Fitted::new(header, rows, flexible, terminal);
+    let all: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
     let columns = all.first().map_or(0, Vec::len).saturating_sub(1);
     let widest = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).max();
     let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
@@ -98,9 +104,12 @@ mod tests {
     fn cells_stay_in_their_rows_and_columns() {
         let row = |id: &str, title: &str| vec![id.to_owned(), title.to_owned()];
         let rows = [row("a", "one\n2 forged\u{1b}[2K"), row("你好", "a title that is much too long for it")];
-        let shown = lines(&["ID", "TITLE"], &rows, Some(26));
+        let shown = lines(&["ID", "TITLE"], &rows, &[], Some(26));
         assert_eq!(shown, ["ID    TITLE", "a     one\\n2 forged\\x1b[…", "你好  a title that is mu…"]);
-        assert_eq!(lines(&["ID", "TITLE"], &rows, None)[2], "你好  a title that is much too long for it");
+        assert_eq!(
+            lines(&["ID", "TITLE"], &rows, &[], None)[2],
+            "你好  a title that is much too long for it"
+        );
     }
 
     #[test]
@@ -108,7 +117,7 @@ mod tests {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
         let rows =
             [row(["page", "the address it listens on", "default"]), row(["/a/long/path/here", "x", "file"])];
-        let shown = lines(&["KEY", "VALUE", "SOURCE"], &rows, Some(34));
+        let shown = lines(&["KEY", "VALUE", "SOURCE"], &rows, &[], Some(34));
         assert_eq!(
             shown,
             [
@@ -119,7 +128,7 @@ mod tests {
         );
         assert!(shown.iter().flat_map(|row| row.lines()).all(|line| width(line) < 34));
         for other in [80, 20] {
-            let shown = lines(&["KEY", "VALUE", "SOURCE"], &rows, Some(other));
+            let shown = lines(&["KEY", "VALUE", "SOURCE"], &rows, &[], Some(other));
             assert_eq!(shown[1].lines().count(), 1, "{other} columns need or allow no narrower ones");
         }
     }

@@ -1,6 +1,7 @@
 //! `baton attach`: watching and steering a session from a terminal or a script.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use baton_testkit::http::Http;
 use baton_testkit::model_server::ModelServer;
@@ -192,6 +193,7 @@ async fn attach_can_be_left_while_the_server_is_gone() {
     terminal.until("\r\nhere\r\n").await;
     test.server.kill().await;
     terminal.until("connection lost").await;
+    terminal.until_within("… reconnecting · ", Duration::from_secs(60)).await;
     terminal.press("\u{4}").unwrap();
     assert!(terminal.running.ended().await.success(), "Ctrl-D leaves");
 }

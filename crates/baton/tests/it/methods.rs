@@ -131,7 +131,13 @@ async fn user_commands_are_run_and_killed() {
     .await;
     let cancelled = client.answer(waiting).await.unwrap();
     assert!(fits(&cancelled, &json!({"success": false, "error": "Shell command canceled."})), "{cancelled}");
+    // After the turn, the note about the cancelled command is in the history.
     chat.assert_usable().await;
+    let audit = program.run(&["audit", "--json"]).await.json_lines();
+    let ran: Vec<_> = audit.iter().filter(|entry| entry["action"] == "command_run").collect();
+    let commands: Vec<_> = ran.iter().map(|entry| entry["detail"].as_str().unwrap()).collect();
+    assert_eq!(commands, ["echo out; exit 3", "sleep 600", "sleep 600"], "also those that were stopped");
+    assert!(ran.iter().all(|entry| entry["by"].is_string()), "{ran:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! `baton sessions`, on a terminal and in pipes.
 
 use baton_testkit::http::Http;
+use baton_testkit::program::Program;
 use baton_testkit::terminal::Terminal;
 use serde_json::{Value, json};
 
@@ -46,6 +47,7 @@ async fn list_has_columns_and_titles_cannot_break_rows() {
 #[tokio::test]
 async fn sessions_are_renamed_with_and_without_a_server() {
     let (program, _model) = scripted().await;
+    let program = program.env("USER", "ada");
     assert_eq!(program.run(&["run", "[[text:hello]]"]).await.code(), Some(0));
     let title = async || {
         let listed = program.run(&["sessions", "list", "--json"]).await;
@@ -61,6 +63,10 @@ async fn sessions_are_renamed_with_and_without_a_server() {
     let server = program.serve_http(&[]).await;
     assert_eq!(program.run(&["sessions", "rename", &id, "again"]).await.code(), Some(0));
     assert_eq!(title().await.1, "again");
+    let audit = program.run(&["audit", "--json"]).await.json_lines();
+    let renamed: Vec<&Value> = audit.iter().filter(|entry| entry["action"] == "renamed").collect();
+    assert_eq!(renamed.len(), 2, "{audit:?}");
+    assert!(renamed.iter().all(|entry| entry["by"] == "terminal (ada)"), "{renamed:?}");
     assert_eq!(program.run(&["sessions", "rename", &id, " "]).await.code(), Some(1));
     for missing in [&["sessions", "show", "nowhere"][..], &["people", "remove", "nobody"]] {
         let ran = program.run(missing).await;
@@ -150,15 +156,44 @@ async fn list_on_a_narrow_terminal_is_broken_between_words() {
     let listed = program.run(&["sessions"]).await;
     let id = listed.stdout.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
     program.run(&["sessions", "rename", &id, "a title that is longer than forty columns of text"]).await;
-    let baton = program.command(&["sessions"]);
-    let baton = baton.as_std();
-    let mut shell = tokio::process::Command::new("sh");
-    shell.args(["-c", r#"stty cols 40; exec "$0" "$@""#]).arg(baton.get_program()).args(baton.get_args());
-    shell.env_clear().envs(baton.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    shell.current_dir(program.work());
-    let terminal = Terminal::start(&shell).unwrap();
+    let terminal = Terminal::start(&at_width(&program, 40, &["sessions"])).unwrap();
     terminal.until("columns of text").await;
     let screen = terminal.screen();
     assert!(screen.lines().all(|line| line.chars().count() <= 40), "{screen}");
     assert!(screen.contains("a title that is longer than") && !screen.contains("TITLE"), "{screen}");
+}
+
+#[tokio::test]
+async fn session_takes_one_row_of_80_columns() {
+    let (program, _model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    let cwd = program.work().join("a-directory-with-a-name\u{1b}[2K/that-is-as-long-as-they-get");
+    std::fs::create_dir_all(&cwd).unwrap();
+    for number in 0..2 {
+        let id = format!("0197a2b4-c1d{number}-7000-8000-00000000000a");
+        http.create(&id, json!({"cwd": cwd, "model": "claude/claude-opus-4-5-20251101"})).await;
+        let name = json!({"name": format!("{number} {HOSTILE} {}", "long ".repeat(20))});
+        let _ = http.send("PATCH", &format!("/api/sessions/{id}"), &[], Some(&name)).await.expect(200);
+    }
+    let mut terminal = Terminal::start(&at_width(&program, 80, &["sessions"])).unwrap();
+    terminal.running.ended().await;
+    terminal.until("0197a2b4-c1d1").await;
+    let screen = terminal.screen();
+    let rows: Vec<&str> = screen.trim_end().split("\r\n").collect();
+    assert_eq!(rows.len(), 3, "a header and two rows: {screen}");
+    assert!(rows[1..].iter().all(|row| row.starts_with("0197a2b4-c1d") && row.ends_with('…')), "{screen}");
+    assert!(rows[1..].iter().all(|row| row.chars().count() <= 80 && row.contains("they-get")), "{screen}");
+}
+
+/// Returns a command on a terminal with this many columns.
+fn at_width(program: &Program, columns: usize, args: &[&str]) -> tokio::process::Command {
+    let baton = program.command(args);
+    let baton = baton.as_std();
+    let mut shell = tokio::process::Command::new("sh");
+    let script = format!(r#"stty cols {columns}; exec "$0" "$@""#);
+    shell.args(["-c", &script]).arg(baton.get_program()).args(baton.get_args());
+    shell.env_clear().envs(baton.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(program.work());
+    shell
 }

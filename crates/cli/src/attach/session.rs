@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_args::AttachArgs;
 use baton_protocol::event::{Body, Outcome};
@@ -11,21 +11,18 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::client::{
-    AcceptedPrompt, Client, Detail, EventStream, PendingList, PendingRequest, Reply, RequestFailure, Screen,
-    ServerLocator, SessionView, StreamedEvent, exit_code, is_about_requests,
+    AcceptedPrompt, Activity, Attempts, Client, Detail, EventStream, PendingList, PendingRequest, Reply,
+    RequestFailure, Screen, ServerLocator, SessionView, StreamedEvent, exit_code, is_about_requests,
 };
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
 
-/// Delays between attempts to reconnect; the last one repeats.
-const RECONNECT_DELAYS: [Duration; 4] =
-    [Duration::from_millis(200), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
-
 /// Time without an event after which the stream of a lost server is empty.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a prompt is sent when the connection breaks.
+/// How often a prompt is sent when the connection breaks, and the pause between two attempts.
 const SEND_ATTEMPTS: usize = 5;
+const SEND_PAUSE: Duration = Duration::from_secs(1);
 
 /// The exit code if the program is to end, none to continue.
 type Next = Result<Option<ExitCode>, RequestFailure>;
@@ -42,6 +39,8 @@ pub(super) struct AttachedSession<'a> {
     connected: bool,
     /// Whether there was a connection before.
     was_connected: bool,
+    /// Says on the status line for how long the server is away.
+    activity: Activity,
     /// Whether a `baton run` holds the session: it ends with its turn.
     is_of_run: bool,
     /// Position of the last durable event received.
@@ -80,6 +79,7 @@ impl<'a> AttachedSession<'a> {
             interrupts: Interrupts::listen(FirstSignal::IsForwarded)?,
             connected: false,
             was_connected: false,
+            activity: Activity::of_prompt(Instant::now()),
             is_of_run: locator.is_run(&session.id),
             cursor: session.head.saturating_sub(args.history),
             head: session.head,
@@ -94,27 +94,26 @@ impl<'a> AttachedSession<'a> {
 
     /// Runs until the user leaves or the session is gone.
     pub(super) async fn run(mut self) -> anyhow::Result<ExitCode> {
-        let mut attempts = 0;
+        let mut attempts = Attempts::default();
         loop {
-            match self.follow_stream().await {
+            let followed = match self.connect().await {
+                Some(Ok(stream)) => self.follow(stream).await,
+                Some(Err(failure)) => Err(failure),
+                None => return Ok(ExitCode::SUCCESS),
+            };
+            match followed {
                 Ok(code) => return Ok(code),
                 Err(RequestFailure::Unreachable(why)) => {
                     if std::mem::take(&mut self.connected) {
-                        attempts = 0;
-                        self.screen.lose();
-                        // A run that has ended is the usual end, and noted below.
-                        if !self.is_of_run {
-                            self.screen.note(&format!("connection lost ({why}); reconnecting"));
-                        }
+                        attempts = Attempts::default();
+                        self.lose(&why);
                     }
                 }
                 Err(refused) => return Err(refused.into()),
             }
-            let delay = RECONNECT_DELAYS[attempts.min(RECONNECT_DELAYS.len() - 1)];
-            if self.wait_offline(delay).await {
+            if self.offline(tokio::time::sleep(attempts.fail())).await.is_none() {
                 return Ok(ExitCode::SUCCESS);
             }
-            attempts += 1;
             if !self.locate_again() && self.is_of_run {
                 self.screen.note("the run that held the session has ended");
                 return Ok(ExitCode::from(self.last_outcome.map_or(0, exit_code)));
@@ -122,34 +121,45 @@ impl<'a> AttachedSession<'a> {
         }
     }
 
-    /// Waits without a connection. Returns whether the user leaves. A line that is typed meanwhile is not kept: the question
-    /// that it answers may be closed by then. Lines from a pipe wait.
-    async fn wait_offline(&mut self, delay: Duration) -> bool {
-        let waited = tokio::time::sleep(delay);
-        tokio::pin!(waited);
+    fn lose(&mut self, why: &str) {
+        self.screen.lose();
+        self.activity.lose(Instant::now());
+        // A run that has ended is the usual end, and noted later.
+        if !self.is_of_run {
+            self.screen.note(&format!("connection lost ({why}); reconnecting"));
+        }
+    }
+
+    /// Waits for something without a connection. Returns none if the user leaves. A line that is typed meanwhile is not kept: the
+    /// question that it answers may be closed by then. Lines from a pipe wait.
+    async fn offline<T>(&mut self, awaited: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(awaited);
         let is_typed = self.keyboard.is_terminal();
-        loop {
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        let done = loop {
             tokio::select! {
-                () = &mut waited => return false,
-                () = self.interrupts.next() => return true,
+                done = &mut awaited => break Some(done),
+                _ = seconds.tick() => self.screen.show_activity(&self.activity, Instant::now()),
+                () = self.interrupts.next() => break None,
                 typed = self.keyboard.next(), if is_typed => match typed {
                     Typed::Line(line) if line.trim().is_empty() => {}
                     Typed::Line(_) => self.screen.note("not connected; type it again after the reconnect"),
-                    Typed::End => return true,
+                    Typed::End => break None,
                 },
             }
+        };
+        if done.is_none() {
+            self.screen.key_was_pressed();
         }
+        done
     }
 
     /// Continues after a lost connection. A restarted server continues pending work when a client asks for it.
     async fn reconnected(&mut self) -> Result<(), RequestFailure> {
         if !self.args.read_only {
-            match self.client.post::<serde_json::Value>(&self.path("/resume"), &json!({}), None).await {
-                // Another process holds the session, and continues it.
-                Ok(_) | Err(RequestFailure::Refused { .. }) => {}
-                Err(lost) => return Err(lost),
-            }
+            self.client.resume(&self.session).await?;
         }
+        self.activity.reconnect();
         self.screen.note("connected again");
         // An open question is asked again, if it is still pending.
         self.asked = None;
@@ -168,11 +178,26 @@ impl<'a> AttachedSession<'a> {
         }
     }
 
+    /// Opens the event stream. Returns none if the user leaves before it is open.
+    async fn connect(&mut self) -> Option<Result<EventStream, RequestFailure>> {
+        let (client, path) = (self.client.clone(), self.path(""));
+        let (session, cursor) = (self.session.clone(), self.cursor);
+        let connecting = async move {
+            let info: SessionView = client.get(&path).await?;
+            Ok((info, client.stream(&session, cursor).await?))
+        };
+        let connected = match self.was_connected {
+            true => self.offline(connecting).await?,
+            false => connecting.await,
+        };
+        Some(connected.map(|(info, stream)| {
+            (self.head, self.busy) = (info.head, info.busy);
+            stream
+        }))
+    }
+
     /// Follows the session for as long as one connection lasts.
-    async fn follow_stream(&mut self) -> Result<ExitCode, RequestFailure> {
-        let info: SessionView = self.client.get(&self.path("")).await?;
-        (self.head, self.busy) = (info.head, info.busy);
-        let mut stream = self.client.stream(&self.session, self.cursor).await?;
+    async fn follow(&mut self, mut stream: EventStream) -> Result<ExitCode, RequestFailure> {
         self.connected = true;
         if std::mem::replace(&mut self.was_connected, true) {
             self.reconnected().await?;
@@ -329,7 +354,7 @@ impl<'a> AttachedSession<'a> {
                 }
                 // The same idempotency key: the prompt is not accepted twice.
                 Err(RequestFailure::Unreachable(_)) if remaining > 0 => {
-                    tokio::time::sleep(RECONNECT_DELAYS[2]).await;
+                    tokio::time::sleep(SEND_PAUSE).await;
                     self.locate_again();
                 }
                 Err(RequestFailure::Refused { message, .. }) => {

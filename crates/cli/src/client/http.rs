@@ -37,6 +37,7 @@ pub(crate) enum RequestFailure {
 }
 
 /// A connection pool to one server, with its token.
+#[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,

@@ -1,8 +1,11 @@
-//! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`requests`] are its
-//! questions to the user, [`screen`] shows events, in the words of `baton_watch`.
+//! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`reconnect`] finds
+//! it again, [`requests`] are its questions to the user, [`answers`] what the user types, [`screen`] shows events, in the words
+//! of `baton_watch`.
 
+mod answers;
 mod http;
 mod locate;
+mod reconnect;
 mod requests;
 mod screen;
 mod server_requests;
@@ -15,9 +18,11 @@ use crate::terminal;
 
 pub(crate) use baton_watch::Activity;
 
+pub(crate) use self::answers::Reply;
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
-pub(crate) use self::requests::{PendingList, PendingRequest, Reply, is_about_requests};
+pub(crate) use self::reconnect::Attempts;
+pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};
 pub(crate) use self::screen::{Detail, Screen};
 
 /// A session in a server's list.

@@ -146,7 +146,7 @@ impl Screen {
             }
         }
         self.begin_answer();
-        if terminal::output_is_on_a_terminal() {
+        if terminal::output_is_terminal() {
             content.clone_into(&mut self.said);
         }
         self.show_incomplete();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use baton_args::{Cli, ConfigArgs, ModelArgs};
+use baton_args::{Cli, JsonArgs, ModelArgs};
 use baton_runtime::cluster::Recovery;
 use baton_store::sqlite::Durability;
 use serde_json::json;
@@ -38,7 +38,7 @@ impl TableRows<'_> {
     }
 }
 
-pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn show(cli: &Cli, args: &JsonArgs) -> anyhow::Result<ExitCode> {
     let config = load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
     let note = if config.file_found { "" } else { " (not found)" };
     let file = config.file.display().to_string();

@@ -205,13 +205,11 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use baton_args::{Cli, Command, McpCommand};
+    use baton_args::{Cli, Command, Group, McpCommand};
 
     fn configured(line: &[&str]) -> anyhow::Result<Value> {
         let cli = Cli::try_parse_from(["baton", "mcp", "add"].iter().chain(line))?;
-        let Some(Command::Mcp { command: Some(McpCommand::Add(args)) }) = cli.command else {
-            panic!("not add")
-        };
+        let Some(Command::Mcp(Group(McpCommand::Add(args)))) = cli.command else { panic!("not add") };
         configuration(&args)
     }
 

@@ -49,8 +49,10 @@ pub(crate) fn mcp(cli: &Cli, command: &McpCommand) -> anyhow::Result<ExitCode> {
     let around = Surroundings { config, environment, catalogue, cwd };
     let done = setup::run(async {
         match command {
-            McpCommand::List { session: None, json } => list::list(&around, *json).await,
-            McpCommand::List { session: Some(session), json } => live::list(&around, session, *json).await,
+            McpCommand::List(args) => match &args.session {
+                None => list::list(&around, args.json).await,
+                Some(session) => live::list(&around, session, args.json).await,
+            },
             McpCommand::Add(args) => edit::add(&around, args).await,
             McpCommand::Remove { name, scope, json } => edit::remove(&around, name, *scope, *json).await,
             McpCommand::Enable { names, json } => edit::enable(&around, names, true, *json).await,

@@ -33,7 +33,7 @@ pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
             let time = terminal::output_is_terminal().then(LocalTime::of_system);
             let rows: Vec<Vec<String>> = entries.iter().map(|entry| row(entry, time.as_ref())).collect();
             let header = ["TIME", "SESSION", "ACTION", "BY", "DETAIL"];
-            List { header: &header, rows: &rows, notes: &[], heading: 3 }.print();
+            List { header: &header, rows: &rows, notes: &[], heading: 3, flexible: &[] }.print();
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -32,9 +32,7 @@ pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitC
         let store = setup::store(&config, None)?;
         let locations = Locations::of(home, &store.shared());
         let done = match command {
-            GrantsCommand::List { session, json } => {
-                list(&*store, &locations, session.as_deref(), *json).await
-            }
+            GrantsCommand::List(args) => list(&*store, &locations, args.session.as_deref(), args.json).await,
             GrantsCommand::Revoke(args) => revoke(&*store, &locations, home, args).await,
         };
         store.close().await?;
@@ -72,8 +70,14 @@ async fn list(
         return Ok(ExitCode::SUCCESS);
     }
     let rows = rows(&of_sessions, &of_locations, terminal::output_is_terminal());
-    List { header: &["GRANT", "WHERE", "GIVEN", "BY", "ALLOWS"], rows: &rows, notes: &[], heading: 3 }
-        .print_whole();
+    List {
+        header: &["GRANT", "WHERE", "GIVEN", "BY", "ALLOWS"],
+        rows: &rows,
+        notes: &[],
+        heading: 3,
+        flexible: &[],
+    }
+    .print_whole();
     Ok(ExitCode::SUCCESS)
 }
 

@@ -28,10 +28,10 @@ pub(crate) fn service(cli: &Cli, command: &ServiceCommand) -> anyhow::Result<Exi
             changes::report(*json, &note, &with_commands(json!({ "removed": path }), &done));
             Ok(report(&done, *json))
         }
-        ServiceCommand::Status { system, json } => {
-            let status = of_scope(*system).status();
+        ServiceCommand::Status(args) => {
+            let status = of_scope(args.system).status();
             let state = status.state.as_deref().unwrap_or("unknown");
-            if *json {
+            if args.json {
                 terminal::json_line(&json!({ "unit": status.unit, "state": status.state }).to_string());
             } else {
                 match &status.unit {
@@ -198,14 +198,14 @@ fn report(done: &Systemd, as_json: bool) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use baton_args::Command;
+    use baton_args::{Command, Group};
 
     use super::*;
 
     /// The unit of a command line, in this environment.
     fn unit_of(line: &str, variables: &[(&str, &str)]) -> anyhow::Result<Unit> {
         let cli = Cli::try_parse_from(line.split(' ')).unwrap();
-        let Some(Command::Service { command: Some(ServiceCommand::Install(args)) }) = &cli.command else {
+        let Some(Command::Service(Group(ServiceCommand::Install(args)))) = &cli.command else {
             panic!("{line}")
         };
         let environment = variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

@@ -8,25 +8,14 @@ use std::time::Duration;
 
 use baton_protocol::Event;
 use baton_tasks::JoinHandle;
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::place::Arrived;
-use crate::client::{Client, EventStream, RequestFailure, ServerLocator};
+use crate::client::{Attempts, Client, EventStream, RequestFailure, ServerLocator};
 
-/// Delays between attempts to reconnect, half a minute in all: enough to restart a server by hand.
-const RECONNECT_DELAYS: [Duration; 9] = [
-    Duration::from_millis(200),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(3),
-    Duration::from_secs(4),
-    Duration::from_secs(5),
-    Duration::from_secs(7),
-    Duration::from_secs(8),
-];
+/// How long a server is waited for: enough to restart it by hand.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time after which a connection counts as made, and the next loss has all attempts again.
 const STABLE: Duration = Duration::from_secs(1);
@@ -82,7 +71,16 @@ impl Connection {
         stream: EventStream,
     ) -> Self {
         let (stream, connected) = (Some(stream), Some(Instant::now()));
-        Self::start(Reader { client, home, session, cursor, stream, connected, failures: 0, retry: None })
+        Self::start(Reader {
+            client,
+            home,
+            session,
+            cursor,
+            stream,
+            connected,
+            attempts: Attempts::default(),
+            retry: None,
+        })
     }
 
     fn start(reader: Reader) -> Self {
@@ -130,8 +128,7 @@ struct Reader {
     stream: Option<EventStream>,
     /// When the connection was made; none if its loss is known.
     connected: Option<Instant>,
-    /// Number of failures in a row.
-    failures: usize,
+    attempts: Attempts,
     /// When to connect again.
     retry: Option<Instant>,
 }
@@ -157,16 +154,14 @@ impl Reader {
         self.stream = None;
         let connected = self.connected.take();
         if connected.is_some_and(|since| since.elapsed() >= STABLE) {
-            self.failures = 0;
+            self.attempts = Attempts::default();
         }
-        let Some(delay) = RECONNECT_DELAYS.get(self.failures) else {
-            anyhow::bail!(
-                "lost the server: {why}; when it runs again, continue with `baton attach {}`",
-                self.session
-            );
-        };
-        self.failures += 1;
-        self.retry = Some(Instant::now() + *delay);
+        anyhow::ensure!(
+            self.attempts.duration() < PATIENCE,
+            "lost the server: {why}; when it runs again, continue with `baton attach {}`",
+            self.session
+        );
+        self.retry = Some(Instant::now() + self.attempts.fail());
         Ok(connected.map(|_| Message::Lost(why)))
     }
 
@@ -194,19 +189,9 @@ impl Reader {
             }
         }
         let stream = self.client.stream(&self.session, self.cursor).await?;
-        self.resume().await?;
+        self.client.resume(&self.session).await?;
         (self.stream, self.connected) = (Some(stream), Some(Instant::now()));
         Ok(())
-    }
-
-    /// A restarted server continues pending work when a client asks for it.
-    async fn resume(&self) -> Result<(), RequestFailure> {
-        let path = format!("/api/sessions/{}/resume", self.session);
-        match self.client.post::<Value>(&path, &json!({}), None).await {
-            // Another process holds the session, and continues it.
-            Ok(_) | Err(RequestFailure::Refused { .. }) => Ok(()),
-            Err(lost) => Err(lost),
-        }
     }
 }
 
@@ -241,7 +226,7 @@ mod tests {
                 cursor: 0,
                 stream: None,
                 connected: Some(Instant::now()),
-                failures: 0,
+                attempts: Attempts::default(),
                 retry: None,
             });
             Self { home, client, connection }

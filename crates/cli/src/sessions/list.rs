@@ -3,8 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_args::ListSessionsArgs;
+use baton_protocol::Timestamp;
 use baton_protocol::params::SessionMetadata;
-use baton_runtime::{metadata, metadata_of, owner};
+use baton_runtime::metadata::{self, Metadata};
+use baton_runtime::{metadata_of, owner};
 use baton_store::{Store, Summary};
 use serde::Serialize;
 use serde_json::json;
@@ -12,13 +15,18 @@ use serde_json::json;
 use super::is_in;
 use super::local_time::LocalTime;
 use crate::rows::{self, List};
-use crate::terminal;
+use crate::terminal::{self, Flexible, Kept};
 
 /// Fewest characters of an id that are shown.
 const SHORT_ID: usize = 8;
-/// Columns for a directory, and for a model.
+/// Columns for a directory, and for a model, at most.
 const DIRECTORY_WIDTH: usize = 28;
 const ENGINE_WIDTH: usize = 20;
+
+const HEADER: [&str; 6] = ["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TITLE"];
+/// The columns that give way, so that a session takes one row.
+const FLEXIBLE: [Flexible; 2] =
+    [Flexible { column: 3, keeps: Kept::Beginning }, Flexible { column: 4, keeps: Kept::End }];
 
 /// A session in the list.
 #[derive(Debug, Serialize)]
@@ -35,33 +43,37 @@ pub(super) struct ListedSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// A turn runs, or waits for an answer.
+    /// A turn runs.
     Running,
+    /// A turn waits for a person, also after its process has ended.
+    Waiting,
     /// A process has it open; nothing runs.
     Open,
     Idle,
-    /// Its process ended during a turn.
+    /// Its process ended during a turn, and nothing has continued it.
     Interrupted,
     /// Part of it cannot be read.
     Damaged,
 }
 
 impl State {
-    fn of(summary: &Summary) -> Self {
-        match &summary.holder {
+    fn of(summary: &Summary, stored: &Metadata) -> Self {
+        let holder = summary.holder.as_ref().filter(|holder| owner::is_alive(&holder.owner));
+        match holder {
             _ if summary.damage.is_some() => Self::Damaged,
-            Some(holder) if owner::is_alive(&holder.owner) => match holder.busy {
-                true => Self::Running,
-                false => Self::Open,
-            },
+            _ if stored.waiting => Self::Waiting,
+            Some(holder) if holder.busy => Self::Running,
+            // Also if a process has opened it: that alone continues nothing.
             _ if metadata::is_unfinished(summary) => Self::Interrupted,
-            _ => Self::Idle,
+            Some(_) => Self::Open,
+            None => Self::Idle,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Waiting => "waiting",
             Self::Open => "open",
             Self::Idle => "idle",
             Self::Interrupted => "interrupted",
@@ -72,35 +84,32 @@ impl State {
 
 impl ListedSession {
     pub(super) fn of(summary: &Summary) -> Self {
-        let model = metadata::decode(&summary.meta).model;
-        Self { metadata: metadata_of(summary), state: State::of(summary), model }
+        let stored = metadata::decode(&summary.meta);
+        Self { metadata: metadata_of(summary), state: State::of(summary, &stored), model: stored.model }
     }
 
     pub(super) fn title(&self) -> &str {
         self.metadata.summary.as_deref().unwrap_or_default()
     }
 
-    /// The cells of the session's row, all but the title.
-    fn cells(&self, id_length: usize, time: &LocalTime) -> Vec<String> {
+    /// The cells of the session's row.
+    fn cells(&self, id_length: usize, changed: String) -> Vec<String> {
         let directory =
             self.metadata.context.as_ref().map(|context| context.cwd.as_str()).unwrap_or_default();
         let id = self.metadata.session_id.as_str();
         vec![
             id.chars().take(id_length).collect(),
-            time.format(self.metadata.modified_time),
+            changed,
             self.state.name().to_owned(),
             terminal::shortened(self.model.as_deref().unwrap_or("-"), ENGINE_WIDTH),
             terminal::shortened_start(&with_tilde(directory), DIRECTORY_WIDTH),
+            self.title().to_owned(),
         ]
     }
 }
 
-pub(super) async fn list(
-    store: &dyn Store,
-    here: bool,
-    limit: usize,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+pub(super) async fn list(store: &dyn Store, args: &ListSessionsArgs) -> anyhow::Result<ExitCode> {
+    let ListSessionsArgs { here, limit, json } = *args;
     let cwd = std::env::current_dir().context("cannot read the current directory")?.display().to_string();
     let all = store.list().await?;
     let shown: Vec<ListedSession> = all
@@ -125,15 +134,17 @@ pub(super) async fn list(
 pub(super) fn print(shown: &[ListedSession], all: &[Summary], notes: &[String]) {
     let time = LocalTime::of_system();
     let ids = all.iter().map(|summary| summary.session.as_str());
-    let length = if terminal::output_is_terminal() { rows::unique_length(ids, SHORT_ID) } else { usize::MAX };
+    let (length, near) = match terminal::output_is_terminal() {
+        true => (rows::unique_length(ids, SHORT_ID), Some(Timestamp::now())),
+        false => (usize::MAX, None),
+    };
     let row = |session: &ListedSession| {
-        let mut cells = session.cells(length, &time);
-        cells.push(session.title().to_owned());
-        cells
+        let changed = session.metadata.modified_time;
+        let changed = near.map_or_else(|| time.format(changed), |now| time.format_near(changed, now));
+        session.cells(length, changed)
     };
     let rows: Vec<Vec<String>> = shown.iter().map(row).collect();
-    let header = ["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TITLE"];
-    List { header: &header, rows: &rows, notes, heading: 3 }.print();
+    List { header: &HEADER, rows: &rows, notes, heading: 3, flexible: &FLEXIBLE }.print();
 }
 
 /// The user's own directory is shown as `~`.
@@ -142,5 +153,44 @@ pub(crate) fn with_tilde(directory: &str) -> String {
     match directory.strip_prefix(&home) {
         Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => format!("~{rest}"),
         _ => directory.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_store::{Epoch, Holder, Owner, Seq};
+
+    use super::*;
+
+    fn state(owner: Option<Owner>, busy: bool, stored: &Metadata) -> &'static str {
+        let summary = Summary {
+            session: "s".parse().unwrap(),
+            head: Seq(1),
+            created: Timestamp(1),
+            modified: Timestamp(1),
+            size: 1,
+            meta: stored.encode(),
+            holder: owner.map(|owner| Holder { owner, epoch: Epoch(1), busy }),
+            damage: None,
+        };
+        ListedSession::of(&summary).state.name()
+    }
+
+    #[test]
+    fn state_of_unfinished_work_does_not_depend_on_who_has_opened_it() {
+        let alive = owner::this_process;
+        let dead = || Owner { started: 1, ..alive() };
+        let unfinished = || Metadata { unfinished: true, ..Metadata::default() };
+        let waiting = || Metadata { waiting: true, ..unfinished() };
+        assert_eq!(state(Some(alive()), true, &unfinished()), "running");
+        // A process that opens a session holds it, and is not busy until it has written something.
+        for (owner, busy) in [(None, false), (Some(alive()), false), (Some(dead()), true)] {
+            assert_eq!(state(owner.clone(), busy, &unfinished()), "interrupted", "{owner:?}");
+            assert_eq!(state(owner.clone(), busy, &waiting()), "waiting", "{owner:?}");
+        }
+        assert_eq!(state(Some(alive()), true, &waiting()), "waiting");
+        assert_eq!(state(Some(alive()), false, &Metadata::default()), "open");
+        assert_eq!(state(Some(dead()), false, &Metadata::default()), "idle");
+        assert_eq!(state(None, false, &Metadata::default()), "idle");
     }
 }

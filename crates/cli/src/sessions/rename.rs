@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
+use baton_protocol::Author;
 use serde_json::{Value, json};
 
 use super::find;
-use crate::client::{Client, ServerLocator};
+use crate::client::{Client, ServerLocator, user_of_terminal};
 use crate::config::{Config, Environment};
 use crate::discovery::{ProcessRole, RunningServer};
 use crate::{changes, setup};
@@ -29,7 +30,8 @@ pub(super) async fn rename(
         }
         None => {
             let runtime = setup::server(setup::options(config, environment)?, store);
-            let renamed = runtime.rename(&session, &name).await;
+            let by = Author::terminal(&user_of_terminal());
+            let renamed = runtime.rename(&session, &name, by).await;
             runtime.stop().await;
             renamed?;
         }

@@ -249,6 +249,18 @@ pub struct ShellRun {
     pub by: Option<Author>,
 }
 
+/// A user started a command without waiting for its end, or stopped it. The model does not see it.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShellStarted {
+    pub command: String,
+    /// Working directory, if it is not the session's.
+    pub cwd: Option<String>,
+    /// The user.
+    pub by: Option<Author>,
+}
+
 /// A hook changed the arguments of a tool call; the model sees the new ones from here on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

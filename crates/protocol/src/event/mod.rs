@@ -210,6 +210,7 @@ vocabulary! {
         ApprovalsChanged = "baton.approvals_changed",
         RulesChanged = "baton.rules_changed",
         ShellRun = "baton.shell_run",
+        ShellStarted = "baton.shell_started",
         Renamed = "baton.renamed",
         HistoryTruncated = "baton.history_truncated",
         FileTrackingBegun = "baton.file_tracking_begun",

@@ -26,7 +26,8 @@ pub(super) fn exec(call: &Call<'_>) -> Handled {
     require_command(&command)?;
     let name = Uuid::new_v4().to_string();
     let result = json!({ "processId": name });
-    let ask = StartCommand { name, cwd, command, limit: timeout.map(Duration::from_millis) };
+    let (limit, by) = (timeout.map(Duration::from_millis), Some(call.author()));
+    let ask = StartCommand { name, cwd, command, limit, by };
     call.ask_later(&handle, ask, |()| result)
 }
 

@@ -4,11 +4,11 @@ use baton_addons::Awaited;
 use baton_agent::blocking;
 use baton_agent::prompt::instructions::{self, Instruction};
 use baton_agent::tools::agents::{Task, TaskMode};
-use baton_core::ask::{AnswerRequest, RunAgent, StartAgent};
-use baton_core::{AnswerOutcome, ClientRequest, Handoff, RequestAnswer, policy};
+use baton_core::ask::{Amend, AnswerRequest, RunAgent, StartAgent};
+use baton_core::{AnswerOutcome, Change, ClientRequest, Handoff, RequestAnswer, policy};
 use baton_git::program::{Base, difference};
 use baton_handle::CommandRun;
-use baton_protocol::event::ShellRun;
+use baton_protocol::event::{ShellRun, ShellStarted};
 use baton_protocol::{Json, RequestId};
 use baton_providers::ModelCaller;
 use tracing::Instrument;
@@ -273,21 +273,27 @@ async fn approve_sampling(scope: &WorkScope, request: &str) -> Result<serde_json
 }
 
 async fn start_command(scope: &WorkScope, ask: crate::session::ask::StartCommand) -> Result<(), Failure> {
+    let elsewhere = ask.cwd.as_ref().map(|cwd| cwd.display().to_string());
     let cwd = ask.cwd.unwrap_or_else(|| scope.session.durable.facts.context.cwd.clone().into());
     if !crate::context::is_directory(cwd.clone()).await {
         return Err(Failure::Refused(format!("{} is not a directory", cwd.display())));
     }
+    let started = ShellStarted { command: ask.command.clone(), cwd: elsewhere, by: ask.by };
+    scope.handle().ask(Amend::unsigned(Change::Noted(Box::new(started.into())))).await?;
     scope.tools.start_named(ask.name, cwd, ask.command, ask.limit);
     Ok(())
 }
 
-/// Runs a command of a user. One that exits is recorded, so that the model sees it with the next prompt; one that was
-/// stopped is not.
+/// Runs a command of a user. One that exits is recorded with its output, so that the model sees it with the next prompt; of one
+/// that was stopped, only that it was started.
 async fn run_command(scope: &WorkScope, ask: crate::session::ask::RunCommand) -> Option<CommandRun> {
     let cwd = scope.session.durable.facts.context.cwd.clone();
     let ran = scope.tools.run_named(&ask.name, cwd.into(), &ask.command).await?;
-    if let Some(exit_code) = ran.exit_code {
-        scope.note(ShellRun { command: ask.command, output: ran.output.clone(), exit_code, by: ask.by });
+    match ran.exit_code {
+        Some(exit_code) => {
+            scope.note(ShellRun { command: ask.command, output: ran.output.clone(), exit_code, by: ask.by });
+        }
+        None => scope.note(ShellStarted { command: ask.command, cwd: None, by: ask.by }),
     }
     Some(ran)
 }

@@ -2,7 +2,7 @@
 
 use baton_testkit::http::Http;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::TestServer;
 
@@ -52,7 +52,15 @@ async fn permission_request_is_listed_after_a_graceful_stop_a_kill_and_a_restore
         let everywhere = test.http.get("/api/requests").await.expect(200);
         everywhere["requests"][0]["requestId"].clone()
     };
+    let shown = async |test: &TestServer| {
+        let listed = test.program.run(&["sessions", "list", "--json"]).await;
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+        let session = test.http.get("/api/sessions/s").await.expect(200);
+        (listed["sessions"][0]["state"].clone(), session["busy"].clone())
+    };
+    assert_eq!(shown(&test).await, (json!("waiting"), json!(true)), "not in memory");
     assert_eq!(listed(&test).await, before["requestId"], "after a stop");
+    assert_eq!(shown(&test).await, (json!("waiting"), json!(true)), "opened, nothing written");
     // Nothing has been written since the session was opened.
     test.kill_and_restart().await;
     assert_eq!(listed(&test).await, before["requestId"], "after a kill");

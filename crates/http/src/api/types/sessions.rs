@@ -66,7 +66,7 @@ impl SessionView {
             created_at: summary.created,
             updated_at: summary.modified,
             head: summary.head.0,
-            busy: summary.holder.as_ref().is_some_and(|holder| holder.busy),
+            busy: metadata::is_unfinished(summary),
             held_by: other.map(|holder| Holder { host: holder.owner.host.clone(), pid: holder.owner.pid }),
             cost: runtime.options.prices.cost(&stored.usage),
             model: stored.model,
