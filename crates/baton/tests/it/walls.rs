@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     // Vocabularies and tools without policy.
     ("json", &[]),
+    ("toml", &["json"]),
     ("protocol", &["json"]),
     ("private", &[]),
     ("tasks", &[]),
@@ -114,7 +115,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "args", "crush", "engines", "http", "json", "markup", "model", "notify", "ops", "page", "peer",
             "people", "postgres", "private", "protocol", "rpc", "runtime", "store", "tasks", "terminal",
-            "watch",
+            "toml", "watch",
         ],
     ),
     ("testkit", &["protocol"]),

@@ -10,7 +10,6 @@ mod mcp;
 mod notifications;
 mod show;
 mod store;
-mod toml_text;
 mod workspaces;
 
 use std::collections::BTreeMap;
@@ -221,7 +220,7 @@ fn read_file(path: &Path, required: bool) -> anyhow::Result<(File, Option<toml::
     match std::fs::read_to_string(path) {
         Ok(text) => {
             let within = || format!("in {}", path.display());
-            let file = toml_text::parse(&text).with_context(within)?;
+            let file = baton_toml::from_str(&text).with_context(within)?;
             Ok((file, Some(text.parse().with_context(within)?)))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {

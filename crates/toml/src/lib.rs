@@ -1,5 +1,7 @@
-//! Reading TOML into types, by way of JSON: types are read by the one parser that the whole program uses, and are not compiled
-//! for TOML as well. Errors name the line of the TOML text.
+//! Reading TOML into types, by way of JSON.
+//!
+//! Types are read by the one parser that the whole program uses, and are not compiled for TOML as well. Errors name the line of
+//! the TOML text, and show it.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -7,13 +9,18 @@ use std::ops::Range;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
+/// Why a text cannot be read: what is wrong, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
 /// Reads a text.
 ///
 /// # Errors
 /// When the text is not TOML, or does not match the type.
-pub(super) fn parse<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
+pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let mut json = JsonText::default();
-    json.table(DeTable::parse(text)?.get_ref());
+    json.table(DeTable::parse(text).map_err(|error| Error(error.to_string()))?.get_ref());
     baton_json::from_str(&json.text).map_err(|error| json.explain(text, &error))
 }
 
@@ -81,17 +88,17 @@ impl JsonText {
     }
 
     /// Returns an error with the line of the TOML text, in place of a position in the JSON text.
-    fn explain(&self, toml: &str, error: &serde_json::Error) -> anyhow::Error {
+    fn explain(&self, toml: &str, error: &serde_json::Error) -> Error {
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
         let is_before = |(begin, _): &&(usize, Range<usize>)| *begin < error.column();
         let Some((_, origin)) = self.origins.iter().rev().find(is_before) else {
-            return anyhow::anyhow!("{message}");
+            return Error(message.to_owned());
         };
         let before = toml.get(..origin.start).unwrap_or_default();
         let number = before.matches('\n').count() + 1;
         let line = toml.lines().nth(number - 1).unwrap_or_default().trim();
-        anyhow::anyhow!("line {number}, {line:?}: {message}")
+        Error(format!("line {number}, {line:?}: {message}"))
     }
 }
 
@@ -114,7 +121,7 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        parse::<Table>(text).unwrap_err().to_string()
+        from_str::<Table>(text).unwrap_err().to_string()
     }
 
     #[test]
@@ -125,7 +132,7 @@ mod tests {
             "a": "x\n\"y\"", "b": 31, "c": -1500.0, "d": true, "e": [1, ["z"], { "f": 2 }], "g": "1979-05-27", "h.i": 3.0,
             "j": { "k": { "l": "" } }, "m": [{ "n": 1 }, { "o": i64::MAX }]
         });
-        assert_eq!(parse::<Value>(text).unwrap(), expected);
+        assert_eq!(from_str::<Value>(text).unwrap(), expected);
     }
 
     #[test]
