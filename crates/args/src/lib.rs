@@ -185,7 +185,7 @@ pub enum Command {
     /// Send one prompt and stream the answer to the terminal
     #[command(after_help = run::EXAMPLES)]
     Run(RunArgs),
-    /// Watch and steer a session of a running server
+    /// Watch and steer a session of a running server or `baton run`
     #[command(after_help = attach::NOTES)]
     Attach(AttachArgs),
     /// Serve clients until stopped

@@ -42,6 +42,11 @@ pub(crate) fn start(config: &Config) {
     }
 }
 
+/// Whether a level has this name.
+pub(crate) fn is_level(name: &str) -> bool {
+    parse_level(name).is_some()
+}
+
 /// Parses the name of a level. Accepts the names that SDKs use.
 fn parse_level(name: &str) -> Option<LevelFilter> {
     match name {

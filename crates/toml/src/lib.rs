@@ -91,15 +91,31 @@ impl JsonText {
     fn explain(&self, toml: &str, error: &serde_json::Error) -> Error {
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
+        let message = in_words(message);
         let is_before = |(begin, _): &&(usize, Range<usize>)| *begin < error.column();
         let Some((_, origin)) = self.origins.iter().rev().find(is_before) else {
-            return Error(message.to_owned());
+            return Error(message);
         };
         let before = toml.get(..origin.start).unwrap_or_default();
         let number = before.matches('\n').count() + 1;
         let line = toml.lines().nth(number - 1).unwrap_or_default().trim();
-        Error(format!("line {number}, {line:?}: {message}"))
+        Error(format!("line {number}, `{line}`: {message}"))
     }
+}
+
+/// Names a type of numbers in words of people.
+fn in_words(message: &str) -> String {
+    let Some((before, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
+    let words = match expected {
+        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number",
+        "i64" | "i32" | "isize" => "a whole number, which may be negative",
+        "f64" | "f32" => "a number",
+        "a nonzero usize" | "a nonzero u64" | "a nonzero u32" | "a nonzero u16" => {
+            "a whole number of at least 1"
+        }
+        other => other,
+    };
+    format!("{before}expected {words}")
 }
 
 #[cfg(test)]
@@ -139,15 +155,13 @@ mod tests {
     fn errors_name_the_line() {
         assert_eq!(
             error("name = 'a'\nport = 'x'"),
-            "line 2, \"port = 'x'\": invalid type: string \"x\", expected u16"
+            "line 2, `port = 'x'`: invalid type: string \"x\", expected a whole number"
         );
-        assert!(
-            error("\n\nnmae = 'a'\nport = 1").starts_with("line 3, \"nmae = 'a'\": unknown field `nmae`")
-        );
+        assert!(error("\n\nnmae = 'a'\nport = 1").starts_with("line 3, `nmae = 'a'`: unknown field `nmae`"));
         let nested = error("[inner]\na = [\n 1,\n 256,\n]\nb = []");
-        assert!(nested.starts_with("line 4, \"256,\": invalid value: integer `256`"), "{nested}");
+        assert!(nested.starts_with("line 4, `256,`: invalid value: integer `256`"), "{nested}");
         for number in ["inf", "nan", "99999999999999999999"] {
-            assert!(error(&format!("port = {number}")).starts_with("line 1, \"port = "), "{number}");
+            assert!(error(&format!("port = {number}")).starts_with("line 1, `port = "), "{number}");
         }
         assert!(error("port = ").contains("line 1"), "an error of syntax");
     }

@@ -170,6 +170,8 @@ impl Screen {
     fn show_failure(&mut self, failure: &ModelCallFailure) {
         let Some(pause) = failure.retry_in_ms else { return };
         let why = failure.error_message.as_deref().unwrap_or("the model call failed");
+        // The advice is for the last failure.
+        let why = why.split_once(" Try again").map_or(why, |(why, _)| why);
         match pause {
             // Some engines do not tell the pause.
             0 => self.note(&format!("! {why} Retrying.")),

@@ -32,6 +32,7 @@ use self::mcp::McpTable;
 use self::notifications::NotificationsTable;
 use self::store::{RecoveryTable, StoreTable};
 use self::workspaces::WorkspaceTable;
+use crate::logging;
 use crate::tool_environment::ToolsTable;
 
 pub(crate) use self::endpoint::{describe, fingerprint};
@@ -118,8 +119,9 @@ pub(crate) fn load(
         .unwrap_or_else(|| environment.directory("XDG_CONFIG_HOME", ".config").join("baton/config.toml"));
     let (file, as_written) = read_file(&path, global.config.is_some())?;
     let (file_found, as_written) = (as_written.is_some(), as_written.unwrap_or_default());
-    file.workspaces.options()?;
     let file_source = path.display().to_string();
+    let in_file = || format!("in {file_source}");
+    file.workspaces.options().with_context(in_file)?;
     let sources = Sources { environment, file: file_source.clone() };
     let pick = |flag, variables: &[&str], file, default: &str| sources.pick(flag, variables, file, default);
     let text = |path: &PathBuf| path.display().to_string();
@@ -130,6 +132,10 @@ pub(crate) fn load(
         file.home.as_ref().map(text),
         &default_home,
     );
+    if let Some(level) = file.log_level.as_deref().filter(|level| !logging::is_level(level)) {
+        let levels = logging::LEVELS.join(", ");
+        anyhow::bail!("in {file_source}: unknown log level {level:?}: use one of {levels}");
+    }
     let durability = pick(None, &["BATON_DURABILITY"], file.durability.clone(), "full");
     let log_format = pick(
         global.log_format.map(|format| format.name().to_owned()),
@@ -146,10 +152,16 @@ pub(crate) fn load(
         home: Sourced { value: PathBuf::from(home.value), source: home.source },
         log_level: pick(global.log_level.clone(), &["BATON_LOG"], file.log_level.clone(), "warn"),
         log_format: Sourced {
-            value: LogFormat::parse(&log_format.value).map_err(anyhow::Error::msg)?,
+            value: LogFormat::parse(&log_format.value)
+                .map_err(anyhow::Error::msg)
+                .with_context(|| format!("in {}", log_format.source))?,
             source: log_format.source,
         },
-        durability: Sourced { value: parse_durability(&durability.value)?, source: durability.source },
+        durability: Sourced {
+            value: parse_durability(&durability.value)
+                .with_context(|| format!("in {}", durability.source))?,
+            source: durability.source,
+        },
         endpoint: endpoint::endpoint(model, token_variable, environment, &file.model, &file_source),
         model: (!name.value.is_empty()).then_some(name),
         key_variables: [
@@ -159,14 +171,14 @@ pub(crate) fn load(
         .concat(),
         tool_environment: Sourced {
             source: if file.tools == ToolsTable::default() { "default".into() } else { file_source.clone() },
-            value: file.tools.patterns()?,
+            value: file.tools.patterns().with_context(in_file)?,
         },
         store: Sourced { value: chosen, source: url.source },
         place: store::place(place)?,
         recovery: file.recovery.choose(&file_source)?,
-        keep: file.store.keep.as_deref().map(parse_keep).transpose()?,
+        keep: file.store.keep.as_deref().map(parse_keep).transpose().with_context(in_file)?,
         engines: file.engines,
-        prices: check_prices(file.prices)?,
+        prices: check_prices(file.prices).with_context(in_file)?,
         mcp_servers: file.mcp.declared(),
         keyring: file.mcp.keyring,
         rpc: file.rpc,
@@ -287,11 +299,13 @@ mod tests {
             ("homme = 1", "homme"),
             ("prices.big = { input = -1, output = 2 }", "big"),
             ("durability = \"maybe\"", "maybe"),
-            ("store.keep = \"soon\"", "soon"),
+            ("store.keep = \"soon\"", "c.toml"),
             ("store.keep = \"0d\"", "0d"),
             ("store.keep = \"6m\"", "hours (\"12h\"), days (\"90d\") or weeks"),
             ("store.keep = \"600s\"", "600s"),
-            ("log_format = \"xml\"", "xml"),
+            ("log_format = \"xml\"", "c.toml"),
+            ("log_level = \"loud\"", "c.toml"),
+            ("http.max_streams = 0", "at least 1"),
             ("home = ", "c.toml"),
             ("tools.environment = [\"OPENAI_API_KEY\"]", "OPENAI_API_KEY"),
         ] {

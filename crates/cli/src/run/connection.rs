@@ -158,7 +158,7 @@ impl Reader {
         }
         anyhow::ensure!(
             self.attempts.duration() < PATIENCE,
-            "lost the server: {why}; when it runs again, continue with `baton attach {}`",
+            "lost the server: {why}; when it runs again, continue with `baton attach {}`; without a server, with `baton run --continue`",
             self.session
         );
         self.retry = Some(Instant::now() + self.attempts.fail());

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_protocol::event::{Body, Outcome, SendMode, TurnSettled};
+use baton_protocol::permission::PermissionOutcome;
 use baton_protocol::{Event, PromptId};
 
 use crate::client::exit_code;
@@ -20,7 +21,7 @@ pub(super) struct Progress {
     /// Its outcome.
     pub(super) outcome: Option<TurnSettled>,
     pub(super) is_cancelled: bool,
-    /// Whether a tool call was rejected here.
+    /// Whether a tool call was rejected, here or by another client.
     pub(super) is_rejected: bool,
     /// Whether the model answered or acted.
     pub(super) has_answer: bool,
@@ -45,6 +46,7 @@ impl Progress {
     /// Keeps track of the main conversation.
     pub(super) fn track(&mut self, event: &Event) {
         match &event.body {
+            Body::PermissionCompleted(completed) => self.is_rejected |= is_rejection(&completed.result),
             _ if event.agent_id.is_some() => {}
             Body::AssistantMessage(_) | Body::ToolStart(_) => self.has_answer = true,
             Body::AssistantUsage(usage) => self.finish.clone_from(&usage.finish_reason),
@@ -88,6 +90,11 @@ impl Progress {
     }
 }
 
+/// Whether somebody said no. Rules and hooks decide by themselves, and a cancel has an exit code of its own.
+fn is_rejection(outcome: &PermissionOutcome) -> bool {
+    matches!(outcome, PermissionOutcome::DeniedInteractivelyByUser { .. })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -106,6 +113,16 @@ mod tests {
     fn settled(progress: &mut Progress, prompts: &[&str]) {
         let data = json!({ "promptIds": prompts, "outcome": "completed", "reason": "" });
         happened(progress, "baton.turn_settled", &data);
+    }
+
+    #[test]
+    fn rejection_by_another_client_has_its_exit_code() {
+        let result = |kind: &str| json!({ "requestId": OWN, "result": { "kind": kind } });
+        let mut progress = Progress { prompt: Some(OWN.into()), ..Progress::default() };
+        happened(&mut progress, "permission.completed", &result("approved"));
+        assert_eq!(progress.exit_code(Outcome::Completed), 0);
+        happened(&mut progress, "permission.completed", &result("denied-interactively-by-user"));
+        assert_eq!(progress.exit_code(Outcome::Completed), REJECTED);
     }
 
     #[test]

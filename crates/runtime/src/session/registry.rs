@@ -70,7 +70,7 @@ impl Registry {
             let mut live = self.lock();
             if live.get(id).is_some_and(|handle| !handle.mailbox().is_closed()) {
                 return Err(Failure::Refused(format!(
-                    "a session named {id} exists already; use session.resume"
+                    "a session named {id} exists already; resume it, or choose another id"
                 )));
             }
             live.insert(id.clone(), handle.clone());
