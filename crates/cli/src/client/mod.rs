@@ -22,7 +22,7 @@ pub(crate) use self::answers::Reply;
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
 pub(crate) use self::reconnect::Attempts;
-pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};
+pub(crate) use self::requests::{PendingList, PendingRequest, TRUST_TOOL, is_about_requests};
 pub(crate) use self::screen::{Detail, Screen};
 
 /// A session in a server's list.

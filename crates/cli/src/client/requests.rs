@@ -10,7 +10,7 @@ use crate::show;
 use crate::terminal::Question;
 
 /// Name of the tool call that asks to trust the workspace.
-pub(super) const TRUST_TOOL: &str = "trust_workspace";
+pub(crate) const TRUST_TOOL: &str = "trust_workspace";
 
 /// What is said of a request that another client has answered.
 const ELSEWHERE: &str = "answered elsewhere";

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use baton_protocol::event::{Body, Outcome, SendMode, TurnSettled};
 use baton_protocol::permission::PermissionOutcome;
-use baton_protocol::{Event, PromptId};
+use baton_protocol::{Event, PromptId, ToolCallId};
 
-use crate::client::exit_code;
+use crate::client::{TRUST_TOOL, exit_code};
 
 /// Exit codes of answers that are not what they should be. Documented in the help of `baton run`.
 const TRUNCATED: u8 = 3;
@@ -23,6 +23,8 @@ pub(super) struct Progress {
     pub(super) is_cancelled: bool,
     /// Whether a tool call was rejected, here or by another client.
     pub(super) is_rejected: bool,
+    /// The question whether to trust the workspace. A turn goes on without what is not trusted.
+    trust: Option<ToolCallId>,
     /// Whether the model answered or acted.
     pub(super) has_answer: bool,
     /// The last error event: the reason, should the session end without an outcome.
@@ -46,7 +48,14 @@ impl Progress {
     /// Keeps track of the main conversation.
     pub(super) fn track(&mut self, event: &Event) {
         match &event.body {
-            Body::PermissionCompleted(completed) => self.is_rejected |= is_rejection(&completed.result),
+            Body::ToolStart(start) if start.tool_name == TRUST_TOOL => {
+                self.trust = Some(start.tool_call_id.clone());
+                self.has_answer = true;
+            }
+            Body::PermissionCompleted(completed) => {
+                let is_about_trust = completed.tool_call_id.is_some() && completed.tool_call_id == self.trust;
+                self.is_rejected |= !is_about_trust && is_rejection(&completed.result);
+            }
             _ if event.agent_id.is_some() => {}
             Body::AssistantMessage(_) | Body::ToolStart(_) => self.has_answer = true,
             Body::AssistantUsage(usage) => self.finish.clone_from(&usage.finish_reason),
@@ -117,12 +126,21 @@ mod tests {
 
     #[test]
     fn rejection_by_another_client_has_its_exit_code() {
-        let result = |kind: &str| json!({ "requestId": OWN, "result": { "kind": kind } });
+        let result = |kind: &str| json!({ "requestId": OWN, "toolCallId": "c", "result": { "kind": kind } });
         let mut progress = Progress { prompt: Some(OWN.into()), ..Progress::default() };
         happened(&mut progress, "permission.completed", &result("approved"));
         assert_eq!(progress.exit_code(Outcome::Completed), 0);
         happened(&mut progress, "permission.completed", &result("denied-interactively-by-user"));
         assert_eq!(progress.exit_code(Outcome::Completed), REJECTED);
+
+        let mut progress = Progress { prompt: Some(OWN.into()), ..Progress::default() };
+        happened(
+            &mut progress,
+            "tool.execution_start",
+            &json!({ "toolCallId": "c", "toolName": TRUST_TOOL }),
+        );
+        happened(&mut progress, "permission.completed", &result("denied-interactively-by-user"));
+        assert_eq!(progress.exit_code(Outcome::Completed), 0, "a turn goes on without trust");
     }
 
     #[test]
