@@ -1,3 +1,5 @@
+//! The reader compared with `serde_json`, on texts of all kinds.
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
