@@ -65,6 +65,28 @@ test("a hostile model runs nothing in the page", async () => {
   await page.context().close();
 });
 
+test("an approval shows the ends of long lines, and every character in its order", async () => {
+  const hidden = `harmless${" ".repeat(400)}hidden`;
+  await server.session("wide", `[[tool:create {"path":"${server.work}/wide.txt","file_text":"${hidden}"}]]`);
+  await server.session("ordered", `[[tool:bash {"command":"cat \u05d0 > \u05d1"}]]`);
+  const page = await open(browser, server);
+  const diff = inbox(page).locator('[data-session="wide"] .diff');
+  await diff.waitFor();
+  assert.ok(await diff.evaluate((shown) => shown.scrollWidth <= shown.clientWidth), "nothing is beyond the edge");
+  const heading = inbox(page).locator('[data-session="ordered"] h3');
+  const places = await heading.evaluate(({ firstChild: text }) => ["\u05d0", ">", "\u05d1"].map((character) => {
+    const range = document.createRange();
+    range.setStart(text, text.data.indexOf(character));
+    range.setEnd(text, range.startOffset + 1);
+    return range.getBoundingClientRect().left;
+  }));
+  assert.deepEqual(places, places.toSorted((one, other) => one - other));
+  for (const session of ["wide", "ordered"]) {
+    await inbox(page).locator(`[data-session="${session}"]`).getByRole("button", { name: "Deny", exact: true }).click();
+  }
+  await page.context().close();
+});
+
 test("titles, directories and answers of strangers stay text", async () => {
   await server.session("named", "hi");
   await server.api("PATCH", "sessions/named", { name: "<img src=x onerror=window.attacked=1>\u202e" });

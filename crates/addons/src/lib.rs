@@ -32,7 +32,7 @@ use baton_files::user_servers::UserServers;
 use baton_model::http::HttpClient;
 use baton_process::Ledger;
 use baton_providers::Secrets;
-use baton_tasks::TaskTracker;
+use tokio_util::task::TaskTracker;
 
 use self::extensions::Extensions;
 use self::mcp::logins::Logins;

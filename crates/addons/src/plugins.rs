@@ -5,17 +5,21 @@
 //! is downloaded.
 
 mod marketplaces;
+mod replies;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
+use baton_disk::blocking;
 use baton_files::json_file::JsonFile;
 use baton_skills::{Marketplace, Plugin, copy_plugin, source_id};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use self::marketplaces::root_of;
+pub use self::replies::{
+    InstalledPlugin, KnownMarketplace, MarketplaceRefresh, MarketplaceRemoval, OfferedPlugin,
+    PluginInstallation, PluginUpdate, PluginUpdateResult,
+};
 
 /// Warning for plugins that were not installed from a marketplace.
 const DIRECT: &str =
@@ -76,18 +80,15 @@ impl Installed {
         format!("{}@{}", self.name, self.marketplace)
     }
 
-    fn described(&self) -> Value {
-        let mut described =
-            json!({ "name": self.name, "marketplace": self.marketplace, "enabled": self.enabled });
-        let more = [
-            ("version", json!(self.version)),
-            ("directSourceId", json!(self.direct_source_id)),
-            ("installedFrom", json!(self.installed_from)),
-        ];
-        for (name, value) in more.into_iter().filter(|(_, value)| !value.is_null()) {
-            described[name] = value;
+    fn described(&self) -> InstalledPlugin {
+        InstalledPlugin {
+            name: self.name.clone(),
+            marketplace: self.marketplace.clone(),
+            enabled: self.enabled,
+            version: self.version.clone(),
+            direct_source_id: self.direct_source_id.clone(),
+            installed_from: self.installed_from.clone(),
         }
-        described
     }
 }
 
@@ -133,16 +134,16 @@ impl Plugins {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub async fn list(&self) -> Result<Value, String> {
+    pub async fn list(&self) -> Result<Vec<InstalledPlugin>, String> {
         let content: Content = self.file.read().await?;
-        Ok(json!({ "plugins": content.installed.iter().map(Installed::described).collect::<Vec<_>>() }))
+        Ok(content.installed.iter().map(Installed::described).collect())
     }
 
     /// Installs a plugin: `plugin@marketplace`, or a directory.
     ///
     /// # Errors
     /// When there is no such plugin, it cannot be used, or it would have to be downloaded.
-    pub async fn install(&self, source: &str, base: &Path) -> Result<Value, String> {
+    pub async fn install(&self, source: &str, base: &Path) -> Result<PluginInstallation, String> {
         let content: Content = self.file.read().await?;
         let mut installed = match parse_source(source, base, &content)? {
             Source::Marketplace { plugin, marketplace } => {
@@ -164,23 +165,24 @@ impl Plugins {
         };
         let (skills, digest) = contents(installed.path.clone()).await?;
         installed.approved = digest;
-        let mut reply = json!({ "plugin": installed.described(), "skillsInstalled": skills });
-        if installed.marketplace.is_empty() {
-            reply["deprecationWarning"] = json!(DIRECT);
-        }
+        let installation = PluginInstallation {
+            plugin: installed.described(),
+            skills_installed: skills,
+            deprecation_warning: installed.marketplace.is_empty().then_some(DIRECT),
+        };
         let edit = move |content: &mut Content| {
             content.installed.retain(|known| known.full_name() != installed.full_name());
             content.installed.push(installed);
         };
         self.file.edit(edit).await?;
-        Ok(reply)
+        Ok(installation)
     }
 
     /// Copies a plugin into the home. Returns the copy.
     async fn copy(&self, from: PathBuf) -> Result<PathBuf, String> {
         let target = self.copies.join(source_id(&from));
         let to = target.clone();
-        let copied = baton_tasks::spawn_blocking(move || copy_plugin(&from, &to)).await;
+        let copied = tokio::task::spawn_blocking(move || copy_plugin(&from, &to)).await;
         copied.map_err(|_| "the copy was aborted; see the server log".to_owned()).flatten()?;
         Ok(target)
     }
@@ -223,7 +225,7 @@ impl Plugins {
     ///
     /// # Errors
     /// When it is not installed, or cannot be read any more.
-    pub async fn update(&self, name: &str) -> Result<Value, String> {
+    pub async fn update(&self, name: &str) -> Result<PluginUpdate, String> {
         let content: Content = self.file.read().await?;
         let known = content.installed.iter().find(|plugin| plugin.is_named(name)).cloned();
         let known = known.ok_or_else(|| format!("Plugin \"{name}\" is not installed"))?;
@@ -231,38 +233,33 @@ impl Plugins {
             Some(directory) => directory.display().to_string(),
             None => known.full_name(),
         };
-        let reply = self.install(&source, Path::new("/")).await?;
+        let installed = self.install(&source, Path::new("/")).await?;
         if !known.enabled {
             self.set_enabled(vec![known.full_name()], false).await?;
         }
-        let mut updated = json!({ "skillsInstalled": reply["skillsInstalled"] });
-        let versions =
-            [("previousVersion", json!(known.version)), ("newVersion", reply["plugin"]["version"].clone())];
-        for (name, version) in versions.into_iter().filter(|(_, version)| !version.is_null()) {
-            updated[name] = version;
-        }
-        Ok(updated)
+        Ok(PluginUpdate {
+            skills_installed: installed.skills_installed,
+            previous_version: known.version,
+            new_version: installed.plugin.version,
+        })
     }
 
     /// Updates all plugins. One that fails does not affect the others.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub async fn update_all(&self) -> Result<Value, String> {
+    pub async fn update_all(&self) -> Result<Vec<PluginUpdateResult>, String> {
         let content: Content = self.file.read().await?;
         let mut results = Vec::new();
         for plugin in content.installed {
-            let mut result = match self.update(&plugin.full_name()).await {
-                Ok(mut updated) => {
-                    updated["success"] = json!(true);
-                    updated
-                }
-                Err(error) => json!({ "success": false, "error": error }),
+            let (update, error) = match self.update(&plugin.full_name()).await {
+                Ok(update) => (Some(update), None),
+                Err(error) => (None, Some(error)),
             };
-            (result["name"], result["marketplace"]) = (json!(plugin.name), json!(plugin.marketplace));
-            results.push(result);
+            let Installed { name, marketplace, .. } = plugin;
+            results.push(PluginUpdateResult { name, marketplace, success: error.is_none(), error, update });
         }
-        Ok(json!({ "results": results }))
+        Ok(results)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
+use baton_disk::blocking;
 use baton_mcp::{Declared, Origin, files};
 use baton_settings::Settings;
 use baton_skills::{HookCommand, Parts, Plugin, Problem, Severity};

@@ -7,9 +7,6 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 pub mod agents;
-pub mod blocking;
-pub mod front_matter;
 pub mod prompt;
 pub mod tools;
 pub mod transcript;
-pub mod untrusted;

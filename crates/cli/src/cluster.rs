@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_args::{Cli, ModelArgs, PeerArgs, ServersArgs};
 use baton_peer::{ClusterSecret, PeerDoor, PeerLinks};
 use baton_runtime::Runtime;
 use baton_runtime::cluster::Entry;
@@ -15,6 +14,7 @@ use baton_store::members::Member;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use crate::args::{Cli, ModelArgs, PeerArgs, ServersArgs};
 use crate::config::{self, Config, Environment};
 use crate::{logging, operate, setup, terminal};
 
@@ -78,10 +78,10 @@ fn shared_file(directory: &Path) -> std::io::Result<String> {
     if let Ok(text) = std::fs::read_to_string(&path) {
         return Ok(text);
     }
-    baton_private::create_dir_all(directory)?;
+    baton_disk::private::create_dir_all(directory)?;
     let own = directory.join(format!("{SECRET_FILE}.{}", std::process::id()));
     let random = || baton_protocol::SessionId::random().to_string();
-    baton_private::write(&own, format!("{}{}\n", random(), random()).as_bytes())?;
+    baton_disk::private::write(&own, format!("{}{}\n", random(), random()).as_bytes())?;
     let linked = std::fs::hard_link(&own, &path);
     let _ = std::fs::remove_file(&own);
     match linked {

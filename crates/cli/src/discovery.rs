@@ -3,6 +3,7 @@
 //! ignored and removed; the process is identified by its start time too, because a process id can be reused.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
+use std::fs::DirEntry;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,11 @@ use baton_store::Owner;
 use serde::{Deserialize, Serialize};
 
 use crate::config;
+
+const ROOT: u32 = 0;
+
+/// Permission bits that let users other than the owner write.
+const OTHERS_WRITE: u32 = 0o022;
 
 /// What a process serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -111,9 +117,9 @@ impl RunningServer {
     pub(crate) fn publish(&self, home: &Path) -> anyhow::Result<PublishedFile> {
         let (directory, name) = (directory(home), format!("{}.json", self.owner.pid));
         let write = || {
-            baton_private::create_dir_all(&directory)?;
+            baton_disk::private::create_dir_all(&directory)?;
             // Atomically: a client may be reading.
-            baton_private::replace(directory.join(&name), serde_json::to_vec(self)?)
+            baton_disk::private::replace(directory.join(&name), serde_json::to_vec(self)?)
         };
         write().with_context(|| format!("cannot write to {}", directory.display()))?;
         Ok(PublishedFile(directory.join(name)))
@@ -163,6 +169,53 @@ pub(crate) fn check_owner(home: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// Refuses a home that another user could have prepared, for example in `/tmp` before its first use. A token or grants that
+/// somebody else has put there would let them run commands as this user. Files of root are trusted. Root itself may use the
+/// homes of others: volumes of containers often belong to another user.
+///
+/// Directories inside a home that only its owner can write to are not looked at: one may be a mount that does not answer.
+pub(crate) fn check_origin(home: &Path, entries: std::fs::ReadDir) -> anyhow::Result<()> {
+    let us = rustix::process::geteuid().as_raw();
+    if us == ROOT {
+        return Ok(());
+    }
+    let directory = home.canonicalize().unwrap_or_else(|_| home.to_owned());
+    let is_closed = directory.metadata().is_ok_and(|found| found.mode() & OTHERS_WRITE == 0);
+    let is_seen = |entry: &DirEntry| !is_closed || entry.file_type().is_ok_and(|kind| !kind.is_dir());
+    let inside = entries.flatten().filter(is_seen).map(|entry| entry.path());
+    match foreign(std::iter::once(directory).chain(inside), us) {
+        None => Ok(()),
+        Some((path, owner)) => anyhow::bail!(
+            "{} belongs to the user with id {owner}, who could run commands as you through it; choose another home with \
+             --home, or check and remove it",
+            path.display()
+        ),
+    }
+}
+
+/// Refuses a socket file of another user, who would read prompts and could answer as the server. One that does not exist is left
+/// to the connection. Root may connect to the servers of others.
+pub(crate) fn check_socket(path: &Path) -> anyhow::Result<()> {
+    let us = rustix::process::geteuid().as_raw();
+    let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match foreign([resolved], us).filter(|_| us != ROOT) {
+        None => Ok(()),
+        Some((_, owner)) => anyhow::bail!(
+            "the socket {} belongs to the user with id {owner}; connect to a server of another user with --url and a token",
+            path.display()
+        ),
+    }
+}
+
+/// Returns the first path that belongs neither to a user nor to root, and its owner.
+fn foreign(paths: impl IntoIterator<Item = PathBuf>, us: u32) -> Option<(PathBuf, u32)> {
+    let owned = paths.into_iter().filter_map(|path| {
+        let owner = path.symlink_metadata().ok()?.uid();
+        Some((path, owner))
+    });
+    owned.into_iter().find(|(_, owner)| *owner != us && *owner != ROOT)
+}
+
 fn other_user(home: &Path, owner: u32) -> anyhow::Error {
     let home = home.display();
     anyhow::anyhow!(
@@ -179,7 +232,7 @@ fn directory(home: &Path) -> PathBuf {
 fn read(path: &Path) -> Option<RunningServer> {
     let metadata = path.symlink_metadata().ok()?;
     let is_ours = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw();
-    if !is_ours || baton_private::is_open_to_others(&metadata) {
+    if !is_ours || baton_disk::private::is_open_to_others(&metadata) {
         return None;
     }
     let server: RunningServer = baton_json::from_slice(&std::fs::read(path).ok()?).ok()?;
@@ -249,6 +302,21 @@ mod tests {
         check_owner(home.path()).unwrap();
         std::os::unix::fs::chown(home.path(), Some(12), None).unwrap();
         assert!(check_owner(home.path()).is_err());
+    }
+
+    #[test]
+    fn files_of_another_user_in_a_home_are_found() {
+        let home = tempfile::tempdir().unwrap();
+        let token = home.path().join("token");
+        std::fs::write(&token, "planted").unwrap();
+        let us = rustix::process::geteuid().as_raw();
+        let among = |us: u32| foreign([home.path().to_owned(), token.clone()], us);
+        assert_eq!(among(us), None);
+        // As root, the files are given away; everybody else looks at them as another user.
+        let given = std::os::unix::fs::chown(&token, Some(12), None).is_ok();
+        let expected = if given { (token.clone(), 12) } else { (home.path().to_owned(), us) };
+        assert_eq!(among(us + 1), Some(expected));
+        check_origin(home.path(), std::fs::read_dir(home.path()).unwrap()).unwrap();
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_args::{Cli, JsonArgs, ModelArgs};
 use baton_model::catalog;
 use baton_model::http::{HttpClient, Patience};
 use baton_postgres::PostgresStore;
@@ -14,6 +13,7 @@ use baton_runtime::skills::overview;
 use baton_runtime::{Runtime, ServerEndpoint};
 use serde::Serialize;
 
+use crate::args::{Cli, JsonArgs, ModelArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::setup::SessionStore;
@@ -86,7 +86,8 @@ fn print(finding: &Finding) {
 fn home(path: &Path) -> Finding {
     let what = "home";
     let probe = path.join(".doctor");
-    let tried = baton_private::create_dir_all(path).and_then(|()| baton_private::write(&probe, b"x"));
+    let tried =
+        baton_disk::private::create_dir_all(path).and_then(|()| baton_disk::private::write(&probe, b"x"));
     let _ = std::fs::remove_file(&probe);
     match tried {
         Ok(()) => Finding { what, state: State::Good, detail: path.display().to_string(), advice: None },
@@ -323,9 +324,7 @@ async fn plugins(runtime: &Runtime) -> Finding {
             return Finding { what, state: State::Bad, detail: error, advice };
         }
     };
-    let names =
-        listed["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["name"].as_str());
-    let names: Vec<&str> = names.collect();
+    let names: Vec<&str> = listed.iter().map(|plugin| plugin.name.as_str()).collect();
     match names.is_empty() {
         true => Finding { what, state: State::Note, detail: "none are installed".into(), advice: None },
         false => {

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_args::Cli;
 use baton_people::Role;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgGroup, Command, CommandFactory};
 use clap_complete::Shell;
 
+use crate::args::Cli;
 use crate::logging;
 use crate::terminal;
 
@@ -82,8 +82,8 @@ pub(crate) fn manual(directory: Option<&Path>) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{Global, ModelArgs};
     use crate::config::{self, Environment};
-    use baton_args::{Global, ModelArgs};
 
     fn script(shell: Shell) -> String {
         let mut script = Vec::new();

@@ -1,6 +1,7 @@
 //! The commands of the program `baton`: reads flags, files and the environment, wires the crates together, and prints.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
+pub mod args;
 mod attach;
 mod changes;
 mod client;
@@ -28,18 +29,26 @@ mod share;
 mod show;
 mod signals;
 mod skills;
+mod sql_worker;
 mod tool_environment;
 mod usage;
+mod watch;
 
 use std::process::ExitCode;
 
-use baton_args::{Cli, Command, Group, OVERVIEW};
 use baton_terminal as terminal;
 use clap::Parser;
+
+use crate::args::{Cli, Command, Group, OVERVIEW};
 
 /// Runs the program with the arguments and the environment of the process. Returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Before anything else is set up: it is started for each query of a model.
+    if let Some(code) = sql_worker::main() {
+        return code;
+    }
+    baton_allocator::give_large_blocks_back();
     setup::protect_memory();
     logging::log_panics();
     let cli = match Cli::try_parse() {

@@ -4,7 +4,6 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
-use baton_args::LogFormat;
 use baton_terminal::LogLines;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata, Subscriber};
@@ -13,6 +12,7 @@ use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry};
 
+use crate::args::LogFormat;
 use crate::config::Config;
 use crate::terminal;
 

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_args::{Cli, NotifyCommand, NotifyTestArgs};
 use baton_notify::Courier;
 use baton_people::{Digest, People};
 use baton_store::Store;
 use serde_json::json;
 
+use crate::args::{Cli, NotifyCommand, NotifyTestArgs};
 use crate::config::{Config, Environment};
 use crate::{operate, setup, terminal};
 

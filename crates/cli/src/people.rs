@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_args::{Cli, LinkArgs, PeopleCommand};
 use baton_people::{NewSecret, People, PeopleDirectory, PeopleError};
 use serde_json::json;
 
+use crate::args::{Cli, LinkArgs, PeopleCommand};
 use crate::config::Config;
 use crate::discovery::{self, ProcessRole, RunningServer};
 use crate::{changes, operate, setup, share, terminal};

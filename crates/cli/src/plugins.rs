@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_args::{Cli, MarketplaceCommand, PluginsCommand};
 use baton_runtime::Runtime;
+use baton_runtime::plugins::{InstalledPlugin, OfferedPlugin};
 use serde_json::{Value, json};
 
+use crate::args::{Cli, MarketplaceCommand, PluginsCommand};
 use crate::{changes, setup, terminal};
 
 /// Exit code for a plugin that is not installed.
@@ -37,36 +38,23 @@ pub(crate) fn plugins(cli: &Cli, command: &PluginsCommand) -> anyhow::Result<Exi
 }
 
 /// Returns a text of a reply, or an empty one.
-fn text(value: &Value, name: &str) -> String {
-    value[name].as_str().unwrap_or_default().to_owned()
-}
-
-fn list_of<'a>(reply: &'a Value, name: &str) -> &'a [Value] {
-    reply[name].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
 fn print_json(reply: &Value) -> anyhow::Result<ExitCode> {
     terminal::json(&serde_json::to_string_pretty(reply)?);
     Ok(ExitCode::SUCCESS)
 }
 
 impl Plugins {
-    async fn installed(&self) -> anyhow::Result<Value> {
+    async fn installed(&self) -> anyhow::Result<Vec<InstalledPlugin>> {
         self.runtime.addons.plugins.list().await.map_err(anyhow::Error::msg)
     }
 
     /// Finds an installed plugin by its name, or by NAME@MARKETPLACE. Says so if there is none.
     async fn is_missing(&self, name: &str) -> anyhow::Result<bool> {
-        let installed = self.installed().await?;
-        let known = list_of(&installed, "plugins");
-        let is_it = |plugin: &Value| {
-            let (own, marketplace) = (text(plugin, "name"), text(plugin, "marketplace"));
-            own == name || format!("{own}@{marketplace}") == name
-        };
-        if known.iter().any(is_it) {
+        let known = self.installed().await?;
+        if known.iter().any(|plugin| plugin.is_named(name)) {
             return Ok(false);
         }
-        let names: Vec<String> = known.iter().map(|plugin| text(plugin, "name")).collect();
+        let names: Vec<&str> = known.iter().map(|plugin| plugin.name.as_str()).collect();
         let hint = match names.is_empty() {
             true => "none is installed; see `baton plugins install --help`".to_owned(),
             false => format!("installed: {}", names.join(", ")),
@@ -78,9 +66,9 @@ impl Plugins {
     async fn list(&self, as_json: bool) -> anyhow::Result<ExitCode> {
         let installed = self.installed().await?;
         if as_json {
-            return print_json(&installed);
+            return print_json(&json!({ "plugins": installed }));
         }
-        let rows: Vec<Vec<String>> = list_of(&installed, "plugins").iter().map(row).collect();
+        let rows: Vec<Vec<String>> = installed.iter().map(row).collect();
         match rows.is_empty() {
             true => terminal::note("no plugins; install one with `baton plugins install`"),
             false => terminal::table(&["NAME", "STATE", "VERSION", "FROM"], &rows),
@@ -89,13 +77,12 @@ impl Plugins {
     }
 
     async fn install(&self, source: &str, as_json: bool) -> anyhow::Result<ExitCode> {
-        let reply =
+        let done =
             self.runtime.addons.plugins.install(source, &self.cwd).await.map_err(anyhow::Error::msg)?;
         if as_json {
-            return print_json(&reply);
+            return print_json(&json!(done));
         }
-        let skills = reply["skillsInstalled"].as_u64().unwrap_or_default();
-        terminal::note(&format!("installed {}: {skills} skills", text(&reply["plugin"], "name")));
+        terminal::note(&format!("installed {}: {} skills", done.plugin.name, done.skills_installed));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -108,12 +95,12 @@ impl Plugins {
         let plugins = &self.runtime.addons.plugins;
         let mut results = Vec::new();
         if names.is_empty() {
-            let reply = plugins.update_all().await.map_err(anyhow::Error::msg)?;
-            results.extend_from_slice(list_of(&reply, "results"));
+            let all = plugins.update_all().await.map_err(anyhow::Error::msg)?;
+            results.extend(all.iter().map(|result| json!(result)));
         }
         for name in names {
             let mut result = match plugins.update(name).await {
-                Ok(result) => result,
+                Ok(update) => json!(update),
                 Err(error) => json!({ "error": error }),
             };
             result["success"] = result["error"].is_null().into();
@@ -162,51 +149,47 @@ impl Plugins {
         match command {
             MarketplaceCommand::Add { directory, json } => {
                 let source = absolute(&self.cwd, directory);
-                let reply = plugins.add_marketplace(&source, &self.cwd).await.map_err(anyhow::Error::msg)?;
+                let name = plugins.add_marketplace(&source, &self.cwd).await.map_err(anyhow::Error::msg)?;
                 if *json {
-                    return print_json(&reply);
+                    return print_json(&json!({ "name": name }));
                 }
-                let name = text(&reply, "name");
                 terminal::note(&format!(
                     "added {name}; list its plugins with `baton plugins marketplace browse {name}`"
                 ));
                 Ok(ExitCode::SUCCESS)
             }
             MarketplaceCommand::List { json } => {
-                let reply = plugins.marketplaces().await.map_err(anyhow::Error::msg)?;
+                let known = plugins.marketplaces().await.map_err(anyhow::Error::msg)?;
                 if *json {
-                    return print_json(&reply);
+                    return print_json(&json!({ "marketplaces": known }));
                 }
-                let all = list_of(&reply, "marketplaces").iter();
-                let rows: Vec<_> =
-                    all.map(|known| vec![text(known, "name"), text(known, "source")]).collect();
+                let rows: Vec<_> = known.into_iter().map(|known| vec![known.name, known.source]).collect();
                 terminal::table(&["NAME", "SOURCE"], &rows);
                 Ok(ExitCode::SUCCESS)
             }
             MarketplaceCommand::Browse { name, json } => {
-                let reply = plugins.browse(name).await.map_err(anyhow::Error::msg)?;
+                let offered = plugins.browse(name).await.map_err(anyhow::Error::msg)?;
                 if *json {
-                    return print_json(&reply);
+                    return print_json(&json!({ "plugins": offered }));
                 }
-                let columns = |plugin: &Value| {
-                    ["name", "version", "description"].map(|column| text(plugin, column)).to_vec()
+                let row = |plugin: OfferedPlugin| {
+                    let OfferedPlugin { name, version, description } = plugin;
+                    vec![name, version.unwrap_or_default(), description.unwrap_or_default()]
                 };
-                let rows: Vec<_> = list_of(&reply, "plugins").iter().map(columns).collect();
+                let rows: Vec<_> = offered.into_iter().map(row).collect();
                 terminal::table(&["NAME", "VERSION", "DESCRIPTION"], &rows);
                 Ok(ExitCode::SUCCESS)
             }
             MarketplaceCommand::Remove { name, force, json } => {
                 let removed = plugins.remove_marketplace(name.clone(), *force).await;
                 let removed = removed.map_err(anyhow::Error::msg)?;
-                if removed["removed"] == true {
+                if removed.removed {
                     changes::report(*json, &format!("removed {name}"), &json!({ "removed": name }));
                     return Ok(ExitCode::SUCCESS);
                 }
-                let all = list_of(&removed, "dependentPlugins").iter().filter_map(Value::as_str);
-                let names: Vec<&str> = all.collect();
                 terminal::error(&format!(
                     "plugins of {name} are installed: {}; uninstall them, or use --force",
-                    names.join(", ")
+                    removed.dependent_plugins.join(", ")
                 ));
                 Ok(ExitCode::FAILURE)
             }
@@ -219,17 +202,18 @@ fn absolute(cwd: &Path, directory: &Path) -> String {
     cwd.join(directory).display().to_string()
 }
 
-fn row(plugin: &Value) -> Vec<String> {
-    let from = match text(plugin, "marketplace") {
-        marketplace if marketplace.is_empty() => text(plugin, "installedFrom"),
-        marketplace => marketplace,
+fn row(plugin: &InstalledPlugin) -> Vec<String> {
+    let directory = plugin.installed_from.as_ref().map(|path| path.display().to_string());
+    let from = match plugin.marketplace.is_empty() {
+        true => directory.unwrap_or_default(),
+        false => plugin.marketplace.clone(),
     };
-    let state = if plugin["enabled"] == true { "enabled" } else { "disabled" };
-    vec![text(plugin, "name"), state.to_owned(), text(plugin, "version"), from]
+    let state = if plugin.enabled { "enabled" } else { "disabled" };
+    vec![plugin.name.clone(), state.to_owned(), plugin.version.clone().unwrap_or_default(), from]
 }
 
 fn print_update(result: &Value) {
-    let name = text(result, "name");
+    let name = result["name"].as_str().unwrap_or_default();
     match result["error"].as_str() {
         Some(error) => terminal::error(&format!("{name}: {error}")),
         None => match (result["previousVersion"].as_str(), result["newVersion"].as_str()) {

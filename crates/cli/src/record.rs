@@ -5,10 +5,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
-use baton_args::{RecordArgs, ReplayArgs};
 use baton_model::replay::Recording;
 use tokio::net::TcpListener;
 
+use crate::args::{RecordArgs, ReplayArgs};
 use crate::{setup, terminal};
 
 /// Variable that names the file to record to. It also works for servers that an SDK starts.

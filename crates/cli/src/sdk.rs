@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_args::{Cli, ModelArgs, PeerArgs};
 use baton_rpc::RpcDoor;
 use tokio::net::TcpListener;
 
+use crate::args::{Cli, ModelArgs, PeerArgs};
 use crate::config::{self, Config, Environment};
 use crate::{cluster, file_limit, logging, setup, terminal};
 

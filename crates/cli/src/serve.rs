@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_args::{Cli, LogFormat, ServeArgs};
 use baton_crush::{HttpShare, WorkspaceOptions};
 use baton_http::{HttpDoor, HttpListener, HttpOptions, TlsIdentity, WebApp};
 use baton_notify::{Courier, Notifier};
@@ -22,6 +21,7 @@ use baton_runtime::Runtime;
 use baton_runtime::cluster::Recovery;
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::args::{Cli, LogFormat, ServeArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::{cluster, file_limit, logging, notify, setup, share, terminal};
@@ -52,6 +52,8 @@ fn serve_configured(
         args.http.is_some() || args.share || (args.tls_cert.is_none() && args.tls_key.is_none()),
         "--tls-cert and --tls-key need --http or --share"
     );
+    // Before the token is read.
+    setup::check_home(&config.home.value)?;
     let mut options = setup::options(config, environment)?;
     let file = args.token_file.clone().unwrap_or_else(|| config.home.value.join("token"));
     // A token from the environment is in no file that clients could read.
@@ -405,7 +407,7 @@ fn plain_text_warning(url: &str) -> Option<String> {
 /// other file, is not.
 fn socket(path: &Path) -> anyhow::Result<UnixListener> {
     if let Some(parent) = path.parent() {
-        baton_private::create_dir_all(parent)?;
+        baton_disk::private::create_dir_all(parent)?;
     }
     if let Ok(found) = path.symlink_metadata() {
         anyhow::ensure!(found.file_type().is_socket(), "a file that is not a socket exists there");
@@ -433,9 +435,9 @@ fn token(file: &Path) -> anyhow::Result<String> {
     let token = baton_protocol::SessionId::random().to_string();
     let write = || {
         if let Some(parent) = file.parent() {
-            baton_private::create_dir_all(parent)?;
+            baton_disk::private::create_dir_all(parent)?;
         }
-        let mut out = baton_private::create_new(file)?;
+        let mut out = baton_disk::private::create_new(file)?;
         writeln!(out, "{token}")
     };
     write().with_context(|| format!("cannot write a token to {}", file.display()))?;

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use crate::args::{Cli, ModelArgs, SessionsCommand};
 use anyhow::Context;
-use baton_args::{Cli, ModelArgs, SessionsCommand};
 use baton_protocol::params::SessionMetadata;
 use baton_protocol::{Body, Event, SessionId};
 use baton_runtime::{CrashPlan, CrashPoint, metadata_of, repairs, transfer};

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_args::{Cli, ModelArgs};
 use baton_postgres::PostgresStore;
 use baton_rpc::RpcOptions;
 use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime, ServerEndpoint};
@@ -14,10 +13,11 @@ use baton_store::sqlite::{Migration, SqliteStore};
 use baton_store::{Store, StoreError};
 use tokio::time::timeout;
 
+use crate::args::{Cli, ModelArgs};
 use crate::config::{self, Config, Environment, StoreChoice};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
-use crate::{landing, logging};
+use crate::{discovery, landing, logging, sql_worker};
 
 /// Size limit of a client's message, which includes attachments.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -85,18 +85,21 @@ impl std::ops::Deref for SessionStore {
     }
 }
 
-/// Checks that the home can be read. One that does not exist yet is created when something is stored.
+/// Checks that the home can be read, and that no other user has prepared it. One that does not exist yet is created when
+/// something is stored.
 ///
 /// # Errors
-/// When it cannot be read: it belongs to another user, or is no directory. Without this check, it would look empty.
+/// When it cannot be read: it belongs to another user, or is no directory. Without this check, it would look empty. When it, or
+/// something in it, belongs to another user.
 #[expect(clippy::disallowed_methods, reason = "one read, before anything else is done")]
 pub(crate) fn check_home(home: &Path) -> anyhow::Result<()> {
     match std::fs::read_dir(home) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => anyhow::bail!(
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => anyhow::bail!(
             "cannot read the home {}: {error}; run this as its owner, or choose another home with --home",
             home.display()
         ),
-        _ => Ok(()),
+        Ok(entries) => discovery::check_origin(home, entries),
     }
 }
 
@@ -194,6 +197,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         account,
         github_api: environment.get("COPILOT_DEBUG_GITHUB_API_URL").map(str::to_owned),
         program: std::env::current_exe().ok(),
+        sql_program: sql_worker::program(),
         environment: Filter {
             configured: &config.tool_environment.value,
             secret_names: config.key_variables.iter().map(String::as_str).collect(),
@@ -203,6 +207,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         engine_environment: Filter::for_engines(std::env::vars_os()),
         secrets: Vec::new(),
         allow_all: false,
+        agent_limits: config.agent_limits,
         plugin_directories: Vec::new(),
         crash: crash_plan(environment)?,
     })
@@ -298,7 +303,7 @@ mod tests {
     use baton_runtime::Join;
 
     use super::*;
-    use baton_args::Global;
+    use crate::args::Global;
 
     #[test]
     fn home_that_cannot_be_read_is_not_taken_for_an_empty_one() {

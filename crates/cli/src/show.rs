@@ -10,6 +10,9 @@ use crate::terminal::Question;
 /// Limit of characters for the arguments of a tool call.
 const CALL_LIMIT: usize = 100;
 
+/// Beginning of the intention of a request to type into a running command, before the command.
+const TYPING: &str = "Type into the running command: ";
+
 /// Describes a tool call in one line.
 pub(crate) fn call(start: &ToolStart) -> String {
     let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
@@ -29,6 +32,13 @@ pub(crate) fn shortened(text: &str, limit: usize) -> String {
 /// Returns the question for a permission request, in full: the user approves what is shown, and nothing else.
 pub(crate) fn permission(wants: &PermissionRequest) -> Question {
     match wants {
+        // Not a command of this machine: what it does depends on the program that reads it.
+        PermissionRequest::Shell { full_command_text, intention, warning, input_to: Some(shell), .. } => {
+            Question::plain("allow typing into a running command?")
+                .exact("running command", intention.strip_prefix(TYPING).unwrap_or(shell))
+                .exact("text", full_command_text)
+                .prose("warning", warning.as_deref().unwrap_or_default())
+        }
         PermissionRequest::Shell { full_command_text, intention, warning, .. } => {
             Question::allow("running", "command", full_command_text)
                 .prose("the model says", stated(intention))
@@ -151,6 +161,20 @@ mod tests {
             write("+a \n", Some("a ")),
             "allow changing `/w/a`?\n  change (1 line, 1 character shown as an escape):\n  │ +a\\x20"
         );
+    }
+
+    #[test]
+    fn typing_into_a_running_command_is_not_asked_as_running_one() {
+        let ask = |intention: &str| {
+            let wants = serde_json::json!({
+                "kind": "shell", "fullCommandText": "make clean{enter}", "intention": intention, "inputTo": "0",
+            });
+            permission(&baton_json::from_value(&wants).unwrap()).lines(None).join("\n")
+        };
+        let headline = "allow typing into a running command?\n  running command:\n  │ ";
+        let text = "\n  text:\n  │ make clean{enter}";
+        assert_eq!(ask(&format!("{TYPING}ssh prod")), format!("{headline}ssh prod{text}"));
+        assert_eq!(ask(""), format!("{headline}0{text}"));
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_args::{Cli, SkillsCommand};
 use baton_runtime::Runtime;
 use baton_runtime::skills::overview::{self, SkillOverview};
 use baton_runtime::skills::set_skill_disabled;
 use serde_json::json;
 
+use crate::args::{Cli, SkillsCommand};
 use crate::{changes, setup, terminal};
 
 /// Exit code for a skill that does not exist.

@@ -55,8 +55,8 @@ pub use input::{Arrival, Input, Profile, Registered};
 pub use output::{INTERRUPTED, Output, Work, WorkId};
 pub use removed::Removed;
 pub use results::{
-    EngineReport, FailedModelCall, FallbackModel, Handoff, ModelReply, Prepared, PreparedPrompt, Route,
-    TRUST_TOOL, TrustQuestion, TrustTerm, WorkResult,
+    AgentLimits, EngineReport, FailedModelCall, FallbackModel, Handoff, ModelReply, Prepared, PreparedPrompt,
+    Route, TRUST_TOOL, TrustQuestion, TrustTerm, WorkResult,
 };
 pub use stamp::Stamp;
 pub use state::{

@@ -239,7 +239,12 @@ pub enum Prepared {
     /// The call asks the user.
     Question(Question),
     /// The call starts a sub-agent.
-    Handoff(Box<Handoff>),
+    Handoff {
+        /// The task.
+        task: Box<Handoff>,
+        /// Limits on sub-agents.
+        limits: AgentLimits,
+    },
     /// The call runs as a built-in tool once this sub-agent has ended.
     AfterAgent(AgentId),
     /// The call has ended: unknown tool, invalid arguments, refused by a hook.
@@ -263,6 +268,21 @@ pub struct Handoff {
     pub model: Option<String>,
     /// Whether the main conversation waits for the agent.
     pub mode: ExecutionMode,
+}
+
+/// Limits on the sub-agents that the model of a session starts. One answer can have hundreds of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentLimits {
+    /// Sub-agents that work at the same time.
+    pub at_once: usize,
+    /// Sub-agents of one turn.
+    pub per_turn: usize,
+}
+
+impl Default for AgentLimits {
+    fn default() -> Self {
+        Self { at_once: 16, per_turn: 100 }
+    }
 }
 
 /// Where a tool runs.

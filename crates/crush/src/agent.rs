@@ -3,10 +3,13 @@
 use axum::Json;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use baton_ask::{CompactNow, CompactionOptions, EndCommand, RunCommand};
 use baton_core::ask::{Abort, Withdraw};
 use baton_core::{Session, Withdrawn};
 use baton_protocol::attachment::{Attachment, KnownAttachment};
 use baton_protocol::event::{AbortReason, Prompt, SendMode};
+use baton_runtime::metadata;
+use baton_runtime::session::Handle;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,9 +19,6 @@ use super::error::{CrushError, CrushResult};
 use super::extract::{JsonBody, SessionScope, WorkspaceScope, find_session};
 use super::fold::RUN_KEY_PREFIX;
 use super::sessions::is_busy;
-use baton_runtime::metadata;
-use baton_runtime::session::Handle;
-use baton_runtime::session::ask::{CompactNow, CompactionOptions, EndCommand, RunCommand};
 
 /// Maximum length of a run id.
 const MAX_RUN_ID: usize = 256;

@@ -32,9 +32,9 @@ mod workspace;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
+use axum::routing::{delete, get, post, put};
 use baton_runtime::Runtime;
 use baton_wire::EventStreams;
-use baton_wire::routing::{delete, get, post, put};
 
 pub use self::registry::WorkspaceOptions;
 use self::registry::Workspaces;

@@ -8,10 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::Json;
+use baton_ask::mcp::{DescribeMcpServers, McpServerOverview, SendToMcpServer};
 use baton_protocol::{Body, Json as AnyJson};
-use baton_runtime::mcp::{McpRequest, ServerOverview};
 use baton_runtime::session::Handle;
-use baton_runtime::session::ask::Mcp;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -31,7 +30,7 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// A server, with the session that uses it.
 struct Known {
-    server: ServerOverview,
+    server: McpServerOverview,
     /// None for a server that no live session uses.
     session: Option<Handle>,
 }
@@ -47,8 +46,7 @@ impl Known {
         let unavailable = || CrushError::conflict(format!("the MCP server {name:?} is not connected"));
         let handle = self.session.as_ref().filter(|_| self.is_connected()).ok_or_else(unavailable)?;
         let (server, method) = (name.clone(), method.to_owned());
-        let request = McpRequest::Send { server, method, params: AnyJson::from(params) };
-        Ok(handle.ask(Mcp { request: Box::new(request) }).await?)
+        Ok(handle.ask(SendToMcpServer { server, method, params: AnyJson::from(params) }).await?)
     }
 
     /// Returns a list of the server; none if it has none, or does not answer in time.
@@ -70,11 +68,7 @@ impl Workspace {
         let sessions: Vec<_> = lock(&self.watches).keys().cloned().collect();
         let live: Vec<Handle> = sessions.iter().filter_map(|id| self.runtime.registry.get(id)).collect();
         let overviews = join_all(live.iter().map(|handle| async move {
-            let request = Box::new(McpRequest::Overview { start: false });
-            let servers = handle.ask(Mcp { request }).await.ok();
-            let servers =
-                servers.and_then(|servers| baton_json::from_value::<Vec<ServerOverview>>(&servers).ok());
-            (handle.clone(), servers.unwrap_or_default())
+            (handle.clone(), handle.ask(DescribeMcpServers {}).await.unwrap_or_default())
         }));
         for (handle, servers) in overviews.await {
             for server in servers {
@@ -96,7 +90,7 @@ impl Workspace {
             };
             known.entry(name.clone()).or_insert_with(|| Known {
                 session: None,
-                server: ServerOverview {
+                server: McpServerOverview {
                     name,
                     status: status.to_owned(),
                     error: declared.config.as_ref().err().map(|error| error.problem.clone()),

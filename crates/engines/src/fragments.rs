@@ -5,22 +5,34 @@ use std::collections::HashMap;
 use crate::Report;
 use crate::adapter::Steps;
 
+/// Thoughts beyond this many bytes are left out: a model may think without end.
+const MOST_THOUGHTS: usize = 4 * 1024 * 1024;
+
 /// Thoughts of the model since its last message.
 #[derive(Debug, Default)]
-pub(crate) struct Thoughts(Vec<String>);
+pub(crate) struct Thoughts {
+    texts: Vec<String>,
+    bytes: usize,
+}
 
 impl Thoughts {
     pub(crate) fn extend<T: Into<String>>(&mut self, thoughts: impl IntoIterator<Item = T>) {
-        self.0.extend(thoughts.into_iter().map(Into::into));
+        for thought in thoughts.into_iter().map(Into::into) {
+            if self.bytes < MOST_THOUGHTS {
+                // Joined with the next one by two bytes.
+                self.bytes += thought.len() + 2;
+                self.texts.push(thought);
+            }
+        }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     /// Reports a message with the thoughts that preceded it.
     pub(crate) fn message(&mut self, text: impl Into<String>, steps: &mut Steps) {
-        let thoughts = std::mem::take(&mut self.0);
+        let thoughts = std::mem::take(self).texts;
         let reasoning = (!thoughts.is_empty()).then(|| thoughts.join("\n\n"));
         steps.report(Report::Message { text: text.into(), reasoning });
     }

@@ -7,9 +7,12 @@ pub(crate) fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
     value.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
+/// Larger numbers count as missing: programs cannot represent them exactly, and sums of them could overflow.
+const LARGEST: u64 = 1 << 53;
+
 /// Returns the number at a path.
 pub(crate) fn number(value: &Value, path: &str) -> Option<u64> {
-    value.pointer(path).and_then(Value::as_u64)
+    value.pointer(path).and_then(Value::as_u64).filter(|number| *number <= LARGEST)
 }
 
 /// Returns the elements of the list at a path.
@@ -44,6 +47,7 @@ mod tests {
         let value = json!({"a": {"b": "x", "n": 3}, "empty": ""});
         assert_eq!(text(&value, "/a/b"), Some("x"));
         assert_eq!(number(&value, "/a/n"), Some(3));
+        assert_eq!(number(&json!({ "n": u64::MAX }), "/n"), None);
         assert!(["/a", "/a/n", "/a/b/c", "/empty", "/none"].iter().all(|path| text(&value, path).is_none()));
         assert_eq!(list(&value, "/a").count(), 0);
     }

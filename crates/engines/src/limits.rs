@@ -81,29 +81,40 @@ impl Clock {
         self.exit_deadline.get_or_insert_with(|| Instant::now() + limit);
     }
 
-    /// Waits until a limit is exceeded.
-    pub(crate) async fn overdue(&self) -> Overdue {
-        match self.next() {
-            Some((when, what)) => {
-                sleep_until(when).await;
-                what
-            }
-            None => std::future::pending().await,
-        }
+    /// Waits until a deadline passes that output does not move: for the exit of the program, or for the prompt.
+    pub(crate) async fn expired(&self) -> Overdue {
+        reached(self.deadline()).await
     }
 
-    fn next(&self) -> Option<(Instant, Overdue)> {
+    /// Waits until the program has been silent for too long.
+    pub(crate) async fn silent(&self) -> Overdue {
+        reached(self.silence()).await
+    }
+
+    fn deadline(&self) -> Option<(Instant, Overdue)> {
         let exit = self.exit_deadline.map(|when| (when, Overdue::Exit));
-        if self.paused.is_some() {
-            return exit;
-        }
-        let output = if self.has_output {
-            self.limits.silence.map(|limit| (self.last_output + limit, Overdue::Silence(limit)))
-        } else {
-            self.limits.startup.map(|limit| (self.last_output + limit, Overdue::Startup(limit)))
+        let limit = self.limits.total.filter(|_| self.paused.is_none());
+        let total = limit.map(|limit| (self.started + limit, Overdue::Total(limit)));
+        [exit, total].into_iter().flatten().min_by_key(|(when, _)| *when)
+    }
+
+    fn silence(&self) -> Option<(Instant, Overdue)> {
+        let (limit, overdue): (_, fn(Duration) -> Overdue) = match self.has_output {
+            true => (self.limits.silence, Overdue::Silence),
+            false => (self.limits.startup, Overdue::Startup),
         };
-        let total = self.limits.total.map(|limit| (self.started + limit, Overdue::Total(limit)));
-        [exit, output, total].into_iter().flatten().min_by_key(|(when, _)| *when)
+        let limit = limit.filter(|_| self.paused.is_none())?;
+        Some((self.last_output + limit, overdue(limit)))
+    }
+}
+
+async fn reached(limit: Option<(Instant, Overdue)>) -> Overdue {
+    match limit {
+        Some((when, what)) => {
+            sleep_until(when).await;
+            what
+        }
+        None => std::future::pending().await,
     }
 }
 
@@ -123,17 +134,25 @@ mod tests {
         Clock::start(limits, has_output)
     }
 
+    /// Waits for the first limit, as a run does.
+    async fn overdue(clock: &Clock) -> Overdue {
+        tokio::select! {
+            overdue = clock.expired() => overdue,
+            overdue = clock.silent() => overdue,
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn each_limit_has_its_own_start() {
         let mut clock = clock(false);
-        assert_eq!(clock.overdue().await, Overdue::Startup(seconds(1)));
+        assert_eq!(overdue(&clock).await, Overdue::Startup(seconds(1)));
         clock.output_received();
-        assert_eq!(clock.overdue().await, Overdue::Silence(seconds(10)));
+        assert_eq!(overdue(&clock).await, Overdue::Silence(seconds(10)));
         for _ in 0..11 {
             advance(seconds(8)).await;
             clock.output_received();
         }
-        assert_eq!(clock.overdue().await, Overdue::Total(seconds(100)));
+        assert_eq!(overdue(&clock).await, Overdue::Total(seconds(100)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -142,15 +161,15 @@ mod tests {
         advance(seconds(5)).await;
         clock.pause(true);
         clock.pause(true);
-        assert_eq!(clock.next(), None);
+        assert_eq!((clock.deadline(), clock.silence()), (None, None));
         advance(seconds(1000)).await;
         clock.pause(false);
         let start = Instant::now();
-        assert_eq!(clock.overdue().await, Overdue::Silence(seconds(10)));
+        assert_eq!(overdue(&clock).await, Overdue::Silence(seconds(10)));
         assert_eq!(start.elapsed().as_secs(), 10);
         clock.output_received();
         clock.limits.silence = None;
-        assert_eq!(clock.overdue().await, Overdue::Total(seconds(100)));
+        assert_eq!(overdue(&clock).await, Overdue::Total(seconds(100)));
         assert_eq!(start.elapsed().as_secs(), 95);
     }
 
@@ -162,13 +181,14 @@ mod tests {
         advance(seconds(1)).await;
         clock.expect_exit_within(seconds(2));
         let start = Instant::now();
-        assert_eq!(clock.overdue().await, Overdue::Exit);
+        assert_eq!(overdue(&clock).await, Overdue::Exit);
         assert_eq!(start.elapsed().as_secs(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn without_limits_nothing_is_overdue() {
         let none = TimeLimits { startup: None, silence: None, total: None };
-        assert_eq!(Clock::start(none, false).next(), None);
+        let clock = Clock::start(none, false);
+        assert_eq!((clock.deadline(), clock.silence()), (None, None));
     }
 }

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use baton_agent::tools::{shell, unified_diff};
-use baton_agent::{blocking, untrusted};
+use baton_agent::tools::shell;
+use baton_disk::{blocking, untrusted};
+use baton_markup::diff::unified as unified_diff;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::Value;

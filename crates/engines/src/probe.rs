@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use baton_agent::blocking;
+use baton_disk::blocking;
 use baton_process::{Ledger, Supervised};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;

@@ -5,7 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_agent::tools::beneath::Directory;
+use baton_disk::beneath::Directory;
 use serde::{Deserialize, Serialize};
 
 const DIRECTORY: &str = "checkpoints";
@@ -60,7 +60,7 @@ impl Checkpoints {
     }
 
     fn write_file(&self, name: &str, content: &str) -> io::Result<()> {
-        baton_private::create_dir_all(&self.session)?;
+        baton_disk::private::create_dir_all(&self.session)?;
         let session = Directory::trusted(&self.session)?.private();
         session.write(&below(name), content.as_bytes()).map(drop)
     }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
-use baton_agent::tools::beneath;
+use baton_disk::beneath;
+use baton_disk::blocking;
 use baton_protocol::event::WorkContext;
 
 /// Reads the work context of a directory: the repository around it, with branch and commit. Only the path is set if the

@@ -37,26 +37,27 @@ pub(crate) const SESSIONS: &str = "session-state";
 /// When a mode cannot be changed.
 pub fn secure(home: &Path, within: &[&Path]) -> io::Result<bool> {
     for name in OWN {
-        baton_private::tighten_all(home.join(name))?;
+        baton_disk::private::tighten_all(home.join(name))?;
     }
     let resolved = home.canonicalize().unwrap_or_else(|_| home.to_owned());
     let is_shared =
         within.iter().filter_map(|path| path.canonicalize().ok()).any(|path| path.starts_with(&resolved));
-    if is_shared { Ok(false) } else { baton_private::tighten(&resolved) }
+    if is_shared { Ok(false) } else { baton_disk::private::tighten(&resolved) }
 }
 
 /// Removes access of other users to the session directories. The store is read only if there is one to close.
 pub async fn secure_sessions(home: &Path, store: &dyn Store) {
     let root = home.join(SESSIONS);
     let checked = root.clone();
-    let is_any_open = baton_tasks::spawn_blocking(move || is_any_open(&checked)).await;
+    let is_any_open = tokio::task::spawn_blocking(move || is_any_open(&checked)).await;
     if !is_any_open.unwrap_or(false) {
         return;
     }
     let Ok(sessions) = store.list().await else { return };
     let own: Vec<SessionId> = sessions.into_iter().map(|summary| summary.session).collect();
-    let close = move || own.iter().try_for_each(|id| baton_private::tighten_all(root.join(id.as_str())));
-    match baton_tasks::spawn_blocking(close).await {
+    let close =
+        move || own.iter().try_for_each(|id| baton_disk::private::tighten_all(root.join(id.as_str())));
+    match tokio::task::spawn_blocking(close).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             tracing::warn!(%error, "failed to remove access of other users to session files; check their modes");
@@ -69,7 +70,7 @@ fn is_any_open(root: &Path) -> bool {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     entries
         .into_iter()
-        .any(|entry| entry.metadata().is_ok_and(|metadata| baton_private::is_open_to_others(&metadata)))
+        .any(|entry| entry.metadata().is_ok_and(|metadata| baton_disk::private::is_open_to_others(&metadata)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_private as private;
+use baton_disk::private;
 use baton_store::{Store, StoreError};
 use bytes::Bytes;
 use serde::Serialize;
@@ -77,7 +77,7 @@ pub(crate) async fn on_file<R: Send + 'static>(
     work: impl FnOnce(&Path) -> io::Result<R> + Send + 'static,
 ) -> Result<R, String> {
     let owned = path.to_owned();
-    let done = baton_tasks::spawn_blocking(move || work(&owned)).await.map_err(io::Error::other);
+    let done = tokio::task::spawn_blocking(move || work(&owned)).await.map_err(io::Error::other);
     done.flatten().map_err(|error| format!("cannot read or write {}: {error}", path.display()))
 }
 
@@ -90,7 +90,7 @@ async fn read_document<T: DeserializeOwned + Default>(
     match store.document(name).await.map_err(|error| failed(&error))? {
         None => Ok((0, T::default())),
         Some(found) => {
-            let content = baton_json::from_slice(&found.body).map_err(|error| failed(&error))?;
+            let content = serde_json::from_slice(&found.body).map_err(|error| failed(&error))?;
             Ok((found.version, content))
         }
     }
@@ -117,7 +117,7 @@ where
 
 fn read<T: DeserializeOwned + Default>(path: &Path) -> io::Result<T> {
     match std::fs::read(path) {
-        Ok(bytes) => baton_json::from_slice(&bytes).map_err(io::Error::other),
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
         Err(error) => Err(error),
     }

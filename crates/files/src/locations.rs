@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_agent::blocking;
-use baton_agent::tools::beneath;
+use baton_disk::beneath;
+use baton_disk::blocking;
 use baton_protocol::permission::Approval;
 use baton_protocol::rules::{Rule, RuleListEdit};
 use baton_protocol::{Author, Timestamp};
@@ -182,7 +182,7 @@ impl Locations {
 /// system takes: decisions about permissions must not fall back to a path with links.
 pub async fn resolved(path: PathBuf) -> PathBuf {
     let unresolved = path.clone();
-    baton_tasks::spawn_blocking(move || beneath::resolve(&path)).await.unwrap_or(unresolved)
+    tokio::task::spawn_blocking(move || beneath::resolve(&path)).await.unwrap_or(unresolved)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_core::Session;
+use baton_disk::private;
 use baton_history::{metadata, newest_first};
-use baton_private as private;
 use baton_protocol::event::is_public;
 use baton_protocol::{SessionId, Timestamp};
 use baton_store::{Record, Seq, Span, Store, StoreError};
@@ -144,14 +144,14 @@ pub(crate) async fn lost_events(
     file: PathBuf,
 ) -> Result<Option<String>, StoreError> {
     let path = file.clone();
-    let last = baton_tasks::spawn_blocking(move || last_event_id(&path).ok().flatten()).await;
+    let last = tokio::task::spawn_blocking(move || last_event_id(&path).ok().flatten()).await;
     let Some(last) = last.ok().flatten() else { return Ok(None) };
     if is_stored(store, session, head, &last).await? {
         return Ok(None);
     }
     let saved = file.with_file_name(format!("events-lost-{head}.jsonl"));
     let (from, to) = (file, saved.clone());
-    let renamed = baton_tasks::spawn_blocking(move || std::fs::rename(from, to)).await;
+    let renamed = tokio::task::spawn_blocking(move || std::fs::rename(from, to)).await;
     let copy = match renamed {
         Ok(Ok(())) => format!("; the file that has them was renamed to {}", saved.display()),
         _ => String::new(),
@@ -213,7 +213,7 @@ struct OnlyId {
 }
 
 fn event_id(record: &Record) -> Option<String> {
-    baton_json::from_slice::<OnlyId>(&record.body).ok().map(|event| event.id)
+    serde_json::from_slice::<OnlyId>(&record.body).ok().map(|event| event.id)
 }
 
 /// Opens a regular file without blocking: a command of the session may have put a named pipe there.
@@ -237,7 +237,7 @@ fn last_event_id(file: &Path) -> io::Result<Option<String>> {
         return Ok(None);
     }
     let last = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(baton_json::from_slice::<OnlyId>(last).ok().map(|event| event.id))
+    Ok(serde_json::from_slice::<OnlyId>(last).ok().map(|event| event.id))
 }
 
 /// Formats a session's metadata as other tools read it. JSON strings are YAML strings.

@@ -115,19 +115,26 @@ impl ServerCatalogue {
         declared
     }
 
-    /// Returns all servers, with those of a workspace if one is given.
+    /// Returns all servers, with those of a workspace if one is given. If the list of disabled names cannot be read, none is
+    /// enabled, and each has the reason.
     pub async fn entries(&self, cwd: Option<&Path>) -> BTreeMap<String, CatalogueEntry> {
         let disabled = self.disabled().await;
         let entry = |(name, chosen): (String, Chosen)| {
-            let enabled = !disabled.contains(&name);
-            (name, CatalogueEntry { chosen, enabled })
+            let entry = match &disabled {
+                Ok(disabled) => CatalogueEntry { enabled: !disabled.contains(&name), chosen },
+                Err(error) => CatalogueEntry { enabled: false, chosen: withheld(chosen, error) },
+            };
+            (name, entry)
         };
         merge(self.declared(cwd, &BTreeSet::new()).await).into_iter().map(entry).collect()
     }
 
     /// Returns the names that the user has turned off.
-    pub async fn disabled(&self) -> BTreeSet<String> {
-        self.user.disabled(&self.preferences).await.unwrap_or_default()
+    ///
+    /// # Errors
+    /// When the list cannot be read. No server may be started then.
+    pub async fn disabled(&self) -> Result<BTreeSet<String>, String> {
+        self.user.disabled(&self.preferences).await
     }
 
     /// Turns names on or off for new sessions.
@@ -145,6 +152,14 @@ impl ServerCatalogue {
     pub async fn approve(&self, files: Vec<(PathBuf, String)>) -> Result<(), String> {
         self.approvals.approve(files).await
     }
+}
+
+/// Makes a server unusable because the list of disabled servers cannot be read: it may be on it.
+#[must_use]
+pub fn withheld(chosen: Chosen, error: &str) -> Chosen {
+    let Declared { name, origin, .. } = chosen.declared;
+    let problem = format!("not started, because it may be disabled: {error}");
+    Chosen { declared: Declared::unusable(&name, problem, origin), ..chosen }
 }
 
 #[cfg(test)]
@@ -179,5 +194,18 @@ mod tests {
         let inside = catalogue.entries(Some(dir.path())).await;
         assert!(!inside["theirs"].is_pending() && inside["theirs"].chosen.declared.config.is_ok());
         assert!(matches!(inside["mine"].chosen.declared.origin, Origin::Workspace { .. }));
+    }
+
+    #[tokio::test]
+    async fn no_server_is_enabled_if_the_list_of_disabled_ones_is_malformed() {
+        let home = tempfile::tempdir().unwrap();
+        let settings = vec![Declared::parse("conf", &json!({ "command": "c" }), Origin::Settings)];
+        let catalogue = || ServerCatalogue::new(home.path(), settings.clone());
+        assert!(catalogue().entries(None).await["conf"].enabled);
+        std::fs::write(home.path().join("settings.json"), r#"{"disabledMcpServers":"conf"}"#).unwrap();
+        let entries = catalogue().entries(None).await;
+        assert!(!entries["conf"].enabled);
+        let problem = entries["conf"].chosen.declared.config.as_ref().unwrap_err().to_string();
+        assert!(problem.contains("settings.json"), "{problem}");
     }
 }

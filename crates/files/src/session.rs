@@ -79,7 +79,7 @@ impl SessionFiles {
     /// Deletes all files of the session. Its history is in the store, so a failure leaves nothing but unused files.
     pub async fn delete(self) {
         #[expect(clippy::disallowed_methods, reason = "runs on a blocking thread")]
-        let deleted = baton_tasks::spawn_blocking(move || std::fs::remove_dir_all(self.directory)).await;
+        let deleted = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(self.directory)).await;
         drop(deleted);
     }
 }

@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use baton_agent::tools::beneath::Directory;
+use baton_disk::beneath::Directory;
 use baton_protocol::SessionId;
 use baton_store::shared_files::{FileChange, SharedFile, SharedFiles};
 use baton_store::{Lease, StoreError};
@@ -27,9 +27,12 @@ const MOST: usize = 4096;
 /// Changes are sent in groups of about this many bytes.
 const GROUP: usize = 8 << 20;
 
-/// Names in the directory that are not shared: the mirror, and journals of the database.
-const LOCAL: [&str; 5] =
-    ["events.jsonl", "workspace.yaml", "session.db-journal", "session.db-wal", "session.db-shm"];
+/// The database of the session's tools.
+const DATABASE: &str = "session.db";
+/// Journals of the database.
+const JOURNALS: [&str; 3] = ["session.db-journal", "session.db-wal", "session.db-shm"];
+/// Other names in the directory that are not shared: the mirror.
+const MIRROR: [&str; 2] = ["events.jsonl", "workspace.yaml"];
 
 /// What is known about the directory of one session: which files are shared, with which content.
 #[derive(Debug, Default)]
@@ -159,7 +162,7 @@ async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, StoreError> {
-    let done = baton_tasks::spawn_blocking(work).await.map_err(io::Error::other).flatten();
+    let done = tokio::task::spawn_blocking(work).await.map_err(io::Error::other).flatten();
     done.map_err(|error| StoreError::Medium {
         doing: "copy files of the session in".into(),
         path: path.display().to_string(),
@@ -170,23 +173,29 @@ async fn blocking<T: Send + 'static>(
 /// Removes files that are not shared, and returns the shared ones that are missing or different.
 fn prune(root: &Path, wanted: &[SharedFile]) -> io::Result<Vec<SharedFile>> {
     let found = scan(root)?;
-    if let Ok(directory) = Directory::trusted(root) {
-        for path in found.keys().filter(|path| !wanted.iter().any(|file| file.path == **path)) {
-            absent_is_fine(directory.remove(Path::new(path)))?;
-        }
-    }
     let is_current = |file: &SharedFile| {
         let body = found.contains_key(&file.path).then(|| read(root, &file.path).ok()).flatten();
         body.is_some_and(|body| digest_of(&body) == file.digest)
     };
-    Ok(wanted.iter().filter(|file| !is_current(file)).cloned().collect())
+    let (current, missing): (Vec<&SharedFile>, Vec<&SharedFile>) =
+        wanted.iter().partition(|file| is_current(file));
+    if let Ok(directory) = Directory::trusted(root) {
+        for path in found.keys().filter(|path| !wanted.iter().any(|file| file.path == **path)) {
+            absent_is_fine(directory.remove(Path::new(path)))?;
+        }
+        // A journal that a killed server left belongs to the database that is replaced. SQLite would apply it to the new one.
+        if !current.iter().any(|file| file.path == DATABASE) {
+            JOURNALS.iter().try_for_each(|name| absent_is_fine(directory.remove(Path::new(name))))?;
+        }
+    }
+    Ok(missing.into_iter().cloned().collect())
 }
 
 fn put(root: &Path, path: &str, body: &[u8]) -> io::Result<()> {
     if !is_plain(path) {
         return Err(io::Error::other(format!("{path:?} is not a path below the directory of a session")));
     }
-    baton_private::create_dir_all(root)?;
+    baton_disk::private::create_dir_all(root)?;
     let directory = Directory::trusted(root)?.private();
     // A command may have left a link or a directory in its place.
     drop(directory.remove(Path::new(path)));
@@ -251,7 +260,7 @@ fn scan(root: &Path) -> io::Result<BTreeMap<String, Look>> {
         let Ok(entries) = directory.list(listed) else { continue };
         for entry in entries.filter_map(Result::ok) {
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if matches!(name, "." | "..") || (below.as_os_str().is_empty() && LOCAL.contains(&name)) {
+            if matches!(name, "." | "..") || (below.as_os_str().is_empty() && is_local(name)) {
                 continue;
             }
             let path = below.join(name);
@@ -282,6 +291,11 @@ fn read(root: &Path, path: &str) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     Directory::trusted(root)?.open(Path::new(path))?.take(LARGEST).read_to_end(&mut body)?;
     Ok(body)
+}
+
+/// Whether a name in the directory is not shared.
+fn is_local(name: &str) -> bool {
+    MIRROR.contains(&name) || JOURNALS.contains(&name)
 }
 
 fn is_plain(path: &str) -> bool {
@@ -344,6 +358,22 @@ pub(crate) mod tests {
         assert_eq!(fs::read_to_string(two.join("files/a/b.txt")).unwrap(), "\u{0}x");
         let others = ["stale", "events.jsonl", "files/link"];
         assert!(others.iter().all(|name| fs::symlink_metadata(two.join(name)).is_err()), "nothing else");
+    }
+
+    #[tokio::test]
+    async fn journal_of_another_database_is_removed() {
+        let (store, dir) = (MemoryStore::default(), tempfile::tempdir().unwrap());
+        let lease = session(&store).await;
+        let (database, journal) = (dir.path().join("session.db"), dir.path().join("session.db-journal"));
+        fs::write(&database, "shared").unwrap();
+        SharedDirectory::new(dir.path()).push(&store, &lease).await.unwrap();
+        fs::write(&journal, "undoes a transaction of this database").unwrap();
+        SharedDirectory::fetch(dir.path(), &store, &lease.session).await.unwrap();
+        assert!(journal.exists(), "the database is the shared one");
+        fs::write(&database, "half of a transaction").unwrap();
+        SharedDirectory::fetch(dir.path(), &store, &lease.session).await.unwrap();
+        assert_eq!(fs::read_to_string(&database).unwrap(), "shared");
+        assert!(!journal.exists());
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use baton_private as private;
+use baton_disk::private;
 use ring::rand::{SecureRandom, SystemRandom};
 
 /// Length of the key.

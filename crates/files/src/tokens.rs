@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use baton_disk::private;
 use baton_mcp::oauth::{ClientIdentity, LoginTarget, OAuthConfig, TokenOrigin, Tokens};
-use baton_private as private;
 use baton_protocol::Timestamp;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
@@ -268,7 +268,7 @@ fn unseal(key: &TokenKey, mut bytes: Vec<u8>) -> Option<Content> {
     let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
     let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
     let plain = cipher(key).ok()?.open_in_place(nonce, Aad::from(PURPOSE), sealed).ok()?;
-    baton_json::from_slice(plain).ok()
+    serde_json::from_slice(plain).ok()
 }
 
 fn seal(key: &TokenKey, content: &Content) -> io::Result<Vec<u8>> {

@@ -15,6 +15,28 @@ const FILE: &str = "mcp-config.json";
 /// Setting with the names of disabled servers.
 const DISABLED: &str = "disabledMcpServers";
 
+/// Why the user's servers were not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UserServerError {
+    /// There is a server of that name.
+    #[error("MCP server '{0}' already exists. Use 'mcp.config.update' to modify it.")]
+    Exists(String),
+    /// There is no server of that name.
+    #[error("MCP server '{0}' not found.")]
+    Unknown(String),
+    /// The configuration cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+    /// The file cannot be read or written.
+    #[error("{0}")]
+    File(String),
+}
+
+fn check(name: &str, config: &Value) -> Result<(), UserServerError> {
+    let parsed = ServerConfig::parse(name, config);
+    parsed.map(drop).map_err(|error| UserServerError::Unusable(error.to_string()))
+}
+
 /// The user's MCP servers.
 pub struct UserServers {
     file: JsonFile,
@@ -53,45 +75,52 @@ impl UserServers {
     ///
     /// # Errors
     /// When there is one of that name, the configuration cannot be used, or the file cannot be written.
-    pub async fn add(&self, name: String, config: Value) -> Result<(), String> {
-        ServerConfig::parse(&name, &config).map_err(|error| error.to_string())?;
-        let taken = format!("MCP server '{name}' already exists. Use 'mcp.config.update' to modify it.");
-        let edit = move |content: &mut Content| match content.servers.contains_key(&name) {
-            true => Err(taken),
+    pub async fn add(&self, name: String, config: Value) -> Result<(), UserServerError> {
+        check(&name, &config)?;
+        self.edit(move |servers| match servers.contains_key(&name) {
+            true => Err(UserServerError::Exists(name)),
             false => {
-                content.servers.insert(name, config);
+                servers.insert(name, config);
                 Ok(())
             }
-        };
-        self.file.edit(edit).await?
+        })
+        .await
     }
 
     /// Replaces the configuration of a server.
     ///
     /// # Errors
     /// When there is none of that name, the configuration cannot be used, or the file cannot be written.
-    pub async fn update(&self, name: String, config: Value) -> Result<(), String> {
-        ServerConfig::parse(&name, &config).map_err(|error| error.to_string())?;
-        let edit = move |content: &mut Content| match content.servers.get_mut(&name) {
+    pub async fn update(&self, name: String, config: Value) -> Result<(), UserServerError> {
+        check(&name, &config)?;
+        self.edit(move |servers| match servers.get_mut(&name) {
             Some(known) => {
                 *known = config;
                 Ok(())
             }
-            None => Err(format!("MCP server '{name}' not found.")),
-        };
-        self.file.edit(edit).await?
+            None => Err(UserServerError::Unknown(name)),
+        })
+        .await
     }
 
     /// Removes a server.
     ///
     /// # Errors
     /// When there is none of that name, or the file cannot be written.
-    pub async fn remove(&self, name: String) -> Result<(), String> {
-        let edit = move |content: &mut Content| match content.servers.remove(&name) {
+    pub async fn remove(&self, name: String) -> Result<(), UserServerError> {
+        self.edit(move |servers| match servers.remove(&name) {
             Some(_) => Ok(()),
-            None => Err(format!("MCP server '{name}' not found.")),
-        };
-        self.file.edit(edit).await?
+            None => Err(UserServerError::Unknown(name)),
+        })
+        .await
+    }
+
+    async fn edit(
+        &self,
+        edit: impl FnOnce(&mut Map<String, Value>) -> Result<(), UserServerError> + Clone + Send + 'static,
+    ) -> Result<(), UserServerError> {
+        let edited = self.file.edit(move |content: &mut Content| edit(&mut content.servers)).await;
+        edited.map_err(UserServerError::File)?
     }
 
     /// Enables or disables servers for new sessions. Unknown names are remembered.
@@ -116,7 +145,7 @@ impl UserServers {
     /// Returns the names that are disabled for new sessions.
     ///
     /// # Errors
-    /// When the settings cannot be read.
+    /// When the settings cannot be read, or the list in them is malformed. No server may be started then.
     pub async fn disabled(&self, preferences: &Preferences) -> Result<BTreeSet<String>, String> {
         disabled(preferences).await
     }
@@ -139,7 +168,11 @@ impl UserServers {
 
 async fn disabled(preferences: &Preferences) -> Result<BTreeSet<String>, String> {
     let value = preferences.get(DISABLED).await?;
-    Ok(value.and_then(|value| baton_json::from_value(&value).ok()).unwrap_or_default())
+    let Some(value) = value else { return Ok(BTreeSet::new()) };
+    // A list that is not understood must not mean that nothing is disabled.
+    baton_json::from_value(&value).map_err(|error| {
+        format!("{DISABLED} in settings.json is not a list of names; correct or remove it: {error}")
+    })
 }
 
 #[cfg(test)]
@@ -151,16 +184,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let servers = UserServers::new(dir.path());
         assert!(servers.list().await.unwrap().is_empty());
-        assert!(servers.add("a".into(), json!({ "args": [] })).await.unwrap_err().contains("command"));
+        let unusable = servers.add("a".into(), json!({ "args": [] })).await.unwrap_err();
+        assert!(unusable.to_string().contains("command"));
         servers.add("a".into(), json!({ "command": "x" })).await.unwrap();
-        assert!(
-            servers.add("a".into(), json!({ "command": "y" })).await.unwrap_err().contains("already exists")
-        );
+        assert!(matches!(
+            servers.add("a".into(), json!({ "command": "y" })).await,
+            Err(UserServerError::Exists(_))
+        ));
         assert_eq!(servers.list().await.unwrap()["a"], json!({ "command": "x", "tools": ["*"], "args": [] }));
         servers.update("a".into(), json!({ "command": "y", "args": ["z"] })).await.unwrap();
         assert_eq!(servers.declared().await[0].origin.source(), Some("user"));
         servers.remove("a".into()).await.unwrap();
-        assert_eq!(servers.remove("a".into()).await.unwrap_err(), "MCP server 'a' not found.");
+        assert_eq!(servers.remove("a".into()).await, Err(UserServerError::Unknown("a".into())));
     }
 
     #[tokio::test]
@@ -171,6 +206,18 @@ mod tests {
         servers.enable(&preferences, vec!["a".into(), "b".into()], false).await.unwrap();
         servers.enable(&preferences, vec!["b".into(), "c".into()], true).await.unwrap();
         assert_eq!(servers.disabled(&preferences).await.unwrap(), BTreeSet::from(["a".to_owned()]));
+    }
+
+    #[tokio::test]
+    async fn malformed_list_of_disabled_servers_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let (servers, preferences) = (UserServers::new(dir.path()), Preferences::new(dir.path()));
+        for settings in [r#"{"disabledMcpServers":"a"}"#, r#"{"disabledMcpServers":[1]}"#, "{"] {
+            std::fs::write(dir.path().join("settings.json"), settings).unwrap();
+            let error = servers.disabled(&preferences).await.unwrap_err();
+            assert!(error.contains("settings.json"), "{error}");
+            assert!(servers.enable(&preferences, vec!["b".into()], false).await.is_err(), "{settings}");
+        }
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
-use baton_agent::tools::beneath::{Directory, Unusable};
+use baton_disk::beneath::{Directory, Unusable};
 use baton_protocol::event::FileOperation;
 
 /// Size limit for reading a file.

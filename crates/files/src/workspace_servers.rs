@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
-use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
+use baton_disk::blocking;
+use baton_disk::untrusted::{Unreadable, UntrustedDirectory};
 use baton_mcp::files::{self, LARGEST, WORKSPACE};
 use baton_mcp::{Declared, Origin};
 use serde::{Deserialize, Serialize};

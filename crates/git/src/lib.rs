@@ -3,7 +3,7 @@
 //! The state is read from a few files, without running `git`: the first event of a session must not wait for a process.
 //! Diffs need the program ([`program`]). [`distrusted`] finds repositories whose configuration can run programs.
 //!
-//! A repository is hostile input: its files are read with [`baton_agent::untrusted`], and none outside its git directory.
+//! A repository is hostile input: its files are read with [`baton_disk::untrusted`], and none outside its git directory.
 //! All functions that are not `async` block.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
@@ -14,7 +14,7 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
+use baton_disk::untrusted::{Unreadable, UntrustedDirectory};
 
 pub use self::trust::distrusted;
 

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use baton_agent::blocking;
-use baton_agent::untrusted::Unreadable;
+use baton_disk::blocking;
+use baton_disk::untrusted::Unreadable;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
@@ -239,16 +239,16 @@ impl Scratch {
     #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
     fn over(data: &Data) -> io::Result<Self> {
         // Private whatever the umask: a user who can write here decides what git runs.
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(baton_private::DIRECTORY);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(baton_disk::private::DIRECTORY);
         let directory = tempfile::Builder::new().prefix("baton-git-").permissions(mode).tempdir()?;
         let at = |name: &OsStr| directory.path().join(name);
-        baton_private::create_dir_all(at("refs".as_ref()))?;
-        baton_private::write(at("HEAD".as_ref()), "ref: refs/heads/none\n")?;
-        baton_private::write(at("config".as_ref()), configuration(data))?;
+        baton_disk::private::create_dir_all(at("refs".as_ref()))?;
+        baton_disk::private::write(at("HEAD".as_ref()), "ref: refs/heads/none\n")?;
+        baton_disk::private::write(at("config".as_ref()), configuration(data))?;
         if let Ok(shallow) = data.common().read("shallow", SHALLOW)
             && !shallow.is_cut
         {
-            baton_private::write(at("shallow".as_ref()), shallow.bytes)?;
+            baton_disk::private::write(at("shallow".as_ref()), shallow.bytes)?;
         }
         // Git looks for the shared part of a split index in the git directory.
         for name in data.own.names(MAX_ENTRIES).unwrap_or_default() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use baton_agent::untrusted::Unreadable;
+use baton_disk::untrusted::Unreadable;
 use rustix::fs::{CWD, FileType, Mode};
 use tempfile::TempDir;
 

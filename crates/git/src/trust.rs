@@ -9,9 +9,9 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
 use baton_agent::tools::shell;
-use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
+use baton_disk::blocking;
+use baton_disk::untrusted::{Unreadable, UntrustedDirectory};
 use baton_protocol::permission::PermissionRequest;
 
 use super::config::{self, Setting};

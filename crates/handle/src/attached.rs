@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use baton_ask::{AskMessage, ReplyMessage};
 use baton_core::Session;
 use baton_core::ask::{ListenForSwitch, RegisterRunner, StopListening};
 use baton_protocol::event::Body;
@@ -14,7 +15,6 @@ use baton_protocol::{ClientId, Event, RequestId};
 use baton_settings::{SettingsChange, SettingsChanges, SettingsEdit};
 use baton_store::Seq;
 
-use crate::ask::{AskMessage, ReplyMessage};
 use crate::hub::Port;
 use crate::message::{JoinKind, JoinRequest, Returning};
 use crate::published::Published;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use baton_ask::{Ask, Inspect, View};
 use baton_protocol::{ClientId, SessionId};
+use baton_providers::{Calling, Clients};
 use tokio::sync::{mpsc, oneshot};
 
-use super::ask::{Ask, Inspect};
 use super::failure::Failure;
 use super::hub::{Hub, Port};
 use super::message::{ActorMessage, JoinReply, JoinRequest};
 use super::publisher::Publisher;
 use super::respond::Responder;
-use super::view::View;
 
 /// Address of a live session. Cheap to clone; a handle does not keep the session in memory.
 #[derive(Clone)]
@@ -112,6 +112,12 @@ impl Handle {
     #[must_use]
     pub fn mailbox(&self) -> &mpsc::UnboundedSender<ActorMessage> {
         &self.mailbox
+    }
+}
+
+impl Clients for Handle {
+    fn call(&self, client: ClientId, method: &'static str, params: serde_json::Value) -> Calling {
+        self.hub.call(client, method, params)
     }
 }
 

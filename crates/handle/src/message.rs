@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use baton_ask::AskMessage;
 use baton_core::{EngineReport, Profile, WorkId, WorkResult};
 use baton_protocol::event::{CompactionComplete, CompactionStart};
 use baton_protocol::params::SessionParams;
@@ -11,9 +12,8 @@ use baton_settings::SettingsChange;
 use baton_store::Seq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::ask::AskMessage;
 use super::failure::Failure;
 use super::hub::Port;
 use super::respond::Responder;
@@ -50,7 +50,7 @@ pub struct Returning {
 /// Reads changes. One of a kind that this version does not know is left out: a newer server may send it.
 fn known_changes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SettingsChange>, D::Error> {
     let changes = Vec::<Box<RawValue>>::deserialize(deserializer)?;
-    Ok(changes.iter().filter_map(|change| baton_json::from_str(change.get()).ok()).collect())
+    Ok(changes.iter().filter_map(|change| serde_json::from_str(change.get()).ok()).collect())
 }
 
 /// Whether a client creates a session or resumes it.
@@ -127,8 +127,8 @@ pub enum ActorMessage {
 pub enum FromWork {
     /// Records an event of the main conversation, or of a sub-agent.
     Note(Option<AgentId>, Box<Body>),
-    /// Reports progress of an engine.
-    Report(WorkId, Box<EngineReport>),
+    /// Reports progress of an engine. The slot is free for another report when this one is taken.
+    Report(WorkId, Box<EngineReport>, OwnedSemaphorePermit),
     /// Reports the result of work.
     Finished(WorkId, Box<WorkResult>),
 }

@@ -32,11 +32,6 @@ impl Publisher {
         Self(Arc::new(Hub::new(session)))
     }
 
-    /// Returns the publisher of a hub, for this crate: a session's add-ons show events, too.
-    pub(crate) fn of(hub: Arc<Hub>) -> Self {
-        Self(hub)
-    }
-
     /// Returns the hub, for handles.
     #[must_use]
     pub fn hub(&self) -> Arc<Hub> {

@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
 
+use baton_ask::{FamilyAsk, ReplyMessage};
 use baton_protocol::SessionId;
 
-use super::ask::{FamilyAsk, ReplyMessage};
 use super::failure::Failure;
 
 /// Callback that takes the reply.

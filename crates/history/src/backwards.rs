@@ -60,5 +60,5 @@ pub fn id_of(record: &Record) -> Option<EventId> {
     struct OnlyId {
         id: EventId,
     }
-    baton_json::from_slice::<OnlyId>(&record.body).ok().map(|event| event.id)
+    serde_json::from_slice::<OnlyId>(&record.body).ok().map(|event| event.id)
 }

@@ -142,7 +142,7 @@ pub fn may_have_requests(summary: &Summary) -> bool {
 /// Decodes stored metadata; the default if it is malformed, so that the session can still be listed and opened.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Metadata {
-    baton_json::from_slice(bytes).unwrap_or_default()
+    serde_json::from_slice(bytes).unwrap_or_default()
 }
 
 /// Returns the metadata of a stored session in the form of the protocol.

@@ -65,7 +65,7 @@ impl Held {
 /// Folds the state of an acquired session. A snapshot that this version cannot read is ignored: it only saves time.
 async fn fold(store: &dyn Store, id: &SessionId, opened: &Opened) -> Result<Durable, StoreError> {
     let mut damage = Damage::default();
-    let snapshot = opened.snapshot.as_ref().map(|(_, bytes)| baton_json::from_slice(bytes));
+    let snapshot = opened.snapshot.as_ref().map(|(_, bytes)| serde_json::from_slice(bytes));
     let mut durable = match snapshot {
         Some(Ok(durable)) => {
             let mut durable = durable;

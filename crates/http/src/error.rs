@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use baton_runtime::mcp::UserServerError;
 use baton_runtime::session::Failure;
 
 /// Body of every error response.
@@ -98,6 +99,20 @@ impl From<Failure> for ApiError {
             Failure::NotFound(id) => Self::session_not_found(id),
             Failure::Refused(why) => Self::conflict("refused", why),
             Failure::Internal(_) => Self::internal(failure.to_string()),
+        }
+    }
+}
+
+impl From<UserServerError> for ApiError {
+    fn from(error: UserServerError) -> Self {
+        let message = error.to_string();
+        match error {
+            UserServerError::Exists(name) => {
+                Self::conflict("exists", format!("there is an MCP server {name:?}; remove it first"))
+            }
+            UserServerError::Unknown(name) => Self::not_found(format!("no such MCP server: {name}")),
+            UserServerError::Unusable(_) => Self::unprocessable("unusable", message),
+            UserServerError::File(_) => Self::internal(message),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The feed: one stream of the changes of all sessions, for lists of sessions and of pending requests.
 //!
-//! It carries no cursor. A reader waits for `ready`, reads the lists, and applies the changes that follow; each names the complete
-//! state of its session, so that a change which the list contained already does no harm. Another `ready` says that changes may
-//! have been missed: the link to another server was lost.
+//! It carries no cursor. A reader waits for `ready`, reads the lists, and applies the changes that follow. Each has the `head` of
+//! its session, and so has the list of requests: a change with a smaller head is older than the list, and is skipped. A change
+//! names the pending requests of its session; it leaves them out only if the previous change of the session listed the same
+//! ones. Another `ready` says that changes may have been missed: the link to another server was lost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -31,8 +32,8 @@ pub(crate) struct Feed {
 struct State {
     readers: HashMap<u64, Arc<Outbox>>,
     last: u64,
-    /// The pending requests that readers know of, by session. Sessions without any are not listed.
-    pending: HashMap<SessionId, Vec<String>>,
+    /// The pending requests that every reader was sent, by session. Sessions without any are not listed.
+    sent: HashMap<SessionId, Vec<String>>,
 }
 
 /// A reader of the feed. Dropping it detaches.
@@ -64,6 +65,8 @@ impl Feed {
         state.last += 1;
         let id = state.last;
         state.readers.insert(id, outbox.clone());
+        // This reader was sent nothing yet, and its lists may be newer than what others were sent.
+        state.sent.clear();
         Reader { feed: Arc::downgrade(self), id }
     }
 
@@ -81,18 +84,16 @@ impl State {
         }
     }
 
-    /// Notes the pending requests of a session. Returns whether they changed.
+    /// Notes the pending requests of a session. Returns whether a change has to list them. An empty list is short, and always
+    /// sent: readers may know of requests that no change listed, from the list of all requests.
     fn note(&mut self, session: &Session, requests: &[RequestView]) -> bool {
-        let ids: Vec<String> = requests.iter().map(|request| request.request_id.clone()).collect();
-        let known = self.pending.get(&session.id).map_or(&[][..], Vec::as_slice);
-        if known == ids {
-            return false;
+        if requests.is_empty() {
+            self.sent.remove(&session.id);
+            return true;
         }
-        match ids.is_empty() {
-            true => self.pending.remove(&session.id),
-            false => self.pending.insert(session.id.clone(), ids),
-        };
-        true
+        let ids: Vec<String> = requests.iter().map(|request| request.request_id.clone()).collect();
+        let before = self.sent.insert(session.id.clone(), ids);
+        before.as_ref() != self.sent.get(&session.id)
     }
 }
 
@@ -110,7 +111,9 @@ impl Observer for Feed {
     }
 
     fn missed(&self) {
-        for outbox in self.lock().readers.values() {
+        let mut state = self.lock();
+        state.sent.clear();
+        for outbox in state.readers.values() {
             // A reader that has disconnected needs no lists.
             let _ = outbox.push(READY);
         }
@@ -133,7 +136,7 @@ impl Observer for Feed {
 
     fn deleted(&self, session: &SessionId) {
         let mut state = self.lock();
-        state.pending.remove(session);
+        state.sent.remove(session);
         state.send("deleted", &json!({ "id": session }));
     }
 }
@@ -142,11 +145,10 @@ impl Feed {
     /// Sends the state of a session to all readers.
     fn announce(&self, session: &Session) {
         let mut state = self.lock();
-        let requests = RequestView::all(session);
-        let changed = state.note(session, &requests);
         if state.readers.is_empty() {
             return;
         }
+        let requests = RequestView::all(session);
         let facts = &session.durable.facts;
         let mut data = json!({
             "id": session.id,
@@ -158,9 +160,54 @@ impl Feed {
             "head": session.durable.seq,
             "updatedAt": Timestamp::now(),
         });
-        if changed {
+        if state.note(session, &requests) {
             data["requests"] = json!(requests);
         }
         state.send("session", &data);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_protocol::event::LoginRequested;
+    use tokio::net::UnixStream;
+
+    fn session(request: Option<&str>) -> Session {
+        let mut session = Session::new("s".parse().unwrap());
+        session.durable.logins.extend(request.map(|id| {
+            LoginRequested {
+                request_id: baton_protocol::RequestId(id.to_owned()),
+                server_name: "m".to_owned(),
+                server_url: "https://m.example/".to_owned(),
+                reason: "initial".to_owned(),
+            }
+            .into()
+        }));
+        session
+    }
+
+    fn lists(feed: &Feed, request: Option<&str>) -> bool {
+        let session = session(request);
+        feed.lock().note(&session, &RequestView::all(&session))
+    }
+
+    #[tokio::test]
+    async fn change_lists_requests_unless_every_reader_was_sent_them() {
+        let feed = Arc::<Feed>::default();
+        let outbox = || {
+            let (ours, _theirs) = UnixStream::pair().unwrap();
+            Outbox::new(ours.into_split().1, 1024)
+        };
+        let _first = feed.attach(&outbox());
+        assert!(lists(&feed, None), "the reader's list may have a request that ended meanwhile");
+        assert!(lists(&feed, Some("a")) && !lists(&feed, Some("a")));
+        assert!(lists(&feed, Some("b")) && lists(&feed, None) && lists(&feed, None));
+        assert!(lists(&feed, Some("b")));
+        let _second = feed.attach(&outbox());
+        assert!(lists(&feed, Some("b")), "the second reader's list may differ");
+        assert!(!lists(&feed, Some("b")));
+        feed.missed();
+        assert!(lists(&feed, Some("b")), "changes of another server were missed");
     }
 }

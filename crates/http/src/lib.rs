@@ -20,6 +20,7 @@ mod oauth;
 mod readiness;
 mod remote_logins;
 mod replay;
+mod scans;
 mod slots;
 mod sse;
 mod tls;
@@ -32,7 +33,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use baton_wire::routing::get;
+use axum::routing::get;
 
 pub use self::api::describe_api;
 use self::feed::Feed;
@@ -42,6 +43,7 @@ use self::metrics::DoorMetrics;
 use self::readiness::Readiness;
 use self::remote_logins::RemoteLogins;
 pub use self::replay::serve_recording;
+use self::scans::Scans;
 pub use self::tls::{TlsError, TlsIdentity};
 use baton_notify::Notifier;
 use baton_people::People;
@@ -99,6 +101,7 @@ pub(crate) struct Door {
     pub(crate) options: HttpOptions,
     pub(crate) metrics: DoorMetrics,
     pub(crate) streams: EventStreams,
+    pub(crate) scans: Scans,
     /// People besides the owner; none for a server of one session.
     pub(crate) people: Option<Arc<People>>,
     pub(crate) page: Option<WebApp>,
@@ -160,6 +163,7 @@ impl HttpDoor {
             runtime: runtime.clone(),
             metrics: DoorMetrics::default(),
             streams: EventStreams::new(options.max_streams),
+            scans: Scans::default(),
             readiness: Readiness::default(),
             rate: RateLimit::new(options.requests_per_second),
             has_tls: AtomicBool::new(false),

@@ -5,9 +5,8 @@
 
 use axum::extract::{RawQuery, State};
 use axum::response::{Html, IntoResponse, Response};
-use baton_runtime::mcp::McpRequest;
+use baton_ask::mcp::FinishMcpLogin;
 use baton_runtime::mcp::logins::LoggedIn;
-use baton_runtime::session::ask::Mcp;
 use http::{HeaderMap, StatusCode, header};
 
 use crate::Shared;
@@ -49,8 +48,8 @@ async fn finish_elsewhere(door: &Shared, login: RemoteLogin, query: &str) -> Res
     let RemoteLogin { session, server, .. } = login;
     let handle = door.runtime.registry.open(&door.runtime, &session);
     let pasted = format!("http://localhost{CALLBACK}?{query}");
-    let request = Box::new(McpRequest::FinishLogin { server: server.clone(), pasted });
-    handle.ask(Mcp { request }).await.map_err(|failure| failure.to_string())?;
+    let finish = FinishMcpLogin { server: server.clone(), pasted };
+    handle.ask(finish).await.map_err(|failure| failure.to_string())?;
     Ok(LoggedIn { session: Some(session), server })
 }
 

@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use baton_model::replay::{Recording, ReplayModel};
 use baton_model::{Message, Model, ModelResponse, Part, Request, ToolCall};
-use baton_wire::routing::{get, post};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+
+use crate::{HttpOptions, guard};
 
 /// Maximum size of a request, in bytes: conversations with images are large.
 const MAX_REQUEST: usize = 64 << 20;
@@ -22,14 +25,30 @@ const MAX_REQUEST: usize = 64 << 20;
 /// # Errors
 /// When the listener fails permanently.
 pub async fn serve_recording(listener: TcpListener, recording: Recording) -> std::io::Result<()> {
-    let routes = Router::new()
+    axum::serve(listener, routes(recording)).await
+}
+
+fn routes(recording: Recording) -> Router {
+    Router::new()
         .route("/v1/models", get(models))
         .route("/models", get(models))
         .route("/v1/chat/completions", post(completions))
         .route("/chat/completions", post(completions))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_REQUEST))
-        .with_state(Arc::new(ReplayModel::new(recording)));
-    axum::serve(listener, routes).await
+        .layer(axum::middleware::from_fn(refuse_pages))
+        .with_state(Arc::new(ReplayModel::new(recording)))
+}
+
+/// Refuses requests of web pages. The server has no token, and its errors quote the recording: a page whose name resolves to this
+/// machine could read it.
+async fn refuse_pages(request: axum::extract::Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    if guard::check_source(&HttpOptions::default(), &head).is_ok() {
+        return next.run(axum::extract::Request::from_parts(head, body)).await;
+    }
+    let message = "requests of web pages are refused; use the base URL that `baton replay` has printed";
+    let error = json!({ "message": message, "type": "forbidden", "code": "forbidden" });
+    (StatusCode::FORBIDDEN, Json(json!({ "error": error }))).into_response()
 }
 
 async fn models() -> Json<Value> {
@@ -167,4 +186,33 @@ fn chunked(completion: &ModelResponse, model: &str) -> Response {
         events.chain(["data: [DONE]\n\n".to_owned()]).map(Ok).collect();
     let body = axum::body::Body::from_stream(stream::iter(events));
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn status(headers: &[(&str, &str)]) -> StatusCode {
+        let mut request = http::Request::builder().uri("/v1/models");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        routes(Recording::default()).oneshot(request).await.unwrap().status()
+    }
+
+    #[tokio::test]
+    async fn web_pages_cannot_read_a_recording() {
+        assert_eq!(status(&[("host", "127.0.0.1:8500")]).await, StatusCode::OK);
+        let own = [("host", "localhost:8500"), ("origin", "http://localhost:8500")];
+        assert_eq!(status(&own).await, StatusCode::OK);
+        for page in [
+            [("host", "evil.example:8500"), ("origin", "http://evil.example:8500")],
+            [("host", "127.0.0.1:8500"), ("origin", "http://evil.example")],
+        ] {
+            assert_eq!(status(&page).await, StatusCode::FORBIDDEN, "{page:?}");
+        }
+    }
 }

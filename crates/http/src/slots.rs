@@ -9,7 +9,7 @@
 //! requests on further connections are refused, and those connections stay strangers.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -170,9 +170,11 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// Returns the network of an address: a customer gets one IPv4 address, or a /64 of IPv6.
-fn network(address: IpAddr) -> IpAddr {
+/// Returns the network of an address: a customer gets one IPv4 address, or a /64 of IPv6. All loopback addresses are one: a
+/// process can connect from any of the 16 million.
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
             IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))

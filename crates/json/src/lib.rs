@@ -1,57 +1,49 @@
-//! Reading JSON into types, with one parser for all of them.
+//! Reads JSON that comes from outside: from models, tools, MCP servers, engines, clients, repositories and web pages.
 //!
-//! `serde_json` compiles its parser into the code of every type that it reads: once for text, once for bytes, once for values,
-//! and each time also for structs that are written as arrays. Hundreds of types made that two megabytes of the program. Here the
-//! parser is not generic, and a type adds little more than the names of its fields.
+//! Parsing is done by `serde_json`. This crate decides what reaches it: [`limits`] on depth and number of values are checked on
+//! the text before anything is built, because a tree of values takes up to 150 times the memory of its text. At the top, a
+//! struct is read from an object only; `serde_json` would also take an array for its fields in order.
 //!
-//! This is not a second opinion on what JSON is. Strings with escapes, numbers other than short integers, and values that are
-//! ignored or kept as text are read by `serde_json`, errors of syntax are the ones it reports, and a property test compares
-//! the two. There is one difference: **a struct is an object**, never an array. What none of our types needs is left out:
-//! integers of 128 bits, bytes from strings, and keys that are borrowed or booleans.
+//! JSON that Baton wrote itself (events, snapshots, messages of peers) is read with `serde_json` directly: a history always
+//! opens, however large its values have become.
 
-mod access;
-mod checked;
+mod limits;
+mod objects;
 mod path;
-mod reader;
 
 use serde::de::{Deserialize, DeserializeOwned, Error as _};
 use serde_json::{Error, Value};
 
+pub use self::limits::{MAX_DEPTH, MAX_VALUES, check};
+use self::objects::StructsAreObjects;
 pub use self::path::path_of;
-use self::reader::Reader;
 
 /// Reads a text.
 ///
 /// # Errors
-/// When the text is not JSON, or does not match the type.
+/// When the text exceeds the limits, is not JSON, or does not match the type.
 pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
-    let mut reader = Reader::new(text);
-    let value = T::deserialize(&mut reader).map_err(|error| reader.locate(error))?;
-    reader.end()?;
+    check(text.as_bytes()).map_err(Error::custom)?;
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let value = T::deserialize(StructsAreObjects(&mut parser))?;
+    parser.end()?;
     Ok(value)
 }
 
 /// Reads a text in UTF-8.
 ///
 /// # Errors
-/// When the bytes are not UTF-8 or not JSON, or do not match the type.
+/// When the bytes are not UTF-8 or not JSON, exceed the limits, or do not match the type.
 pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
-    from_str(utf8(bytes)?)
+    from_str(std::str::from_utf8(bytes).map_err(|error| Error::custom(format_args!("not UTF-8: {error}")))?)
 }
 
-/// Reads a value, by way of its text: types are then not compiled for values as well.
+/// Reads a value that is in memory already.
 ///
 /// # Errors
 /// When the value does not match the type.
 pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, Error> {
-    from_str(&value.to_string())
-}
-
-fn utf8(bytes: &[u8]) -> Result<&str, Error> {
-    std::str::from_utf8(bytes).map_err(|error| {
-        let (line, column) = reader::position(&bytes[..error.valid_up_to()]);
-        Error::custom(format_args!("invalid UTF-8 at line {line} column {column}"))
-    })
+    T::deserialize(StructsAreObjects(value))
 }
 
 #[cfg(test)]

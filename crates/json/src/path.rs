@@ -1,106 +1,29 @@
 //! Where in a JSON text an error is, as a path of fields.
-//!
-//! Deserialisers that track the path exist, and compile every type a second and third time. The position that each error has
-//! anyway is enough: the path is found by reading the text up to there.
 
-use std::fmt::Write;
+use serde::Deserialize;
 
-/// Returns the path of the value that an error is about, such as `tools[0].name`; empty for the whole text.
+use crate::limits::check;
+use crate::objects::StructsAreObjects;
+
+/// Returns the path of the value that keeps a text from being read as a type, such as `tools[0].name`; empty for the whole text.
+///
+/// Tracking the path costs time, so it is done for texts that were refused only.
 #[must_use]
-pub fn path_of(text: &str, error: &serde_json::Error) -> String {
-    let mut lines = text.split_inclusive('\n');
-    let before: usize = lines.by_ref().take(error.line().saturating_sub(1)).map(str::len).sum();
-    let end = (before + error.column()).min(text.len());
-    let mut walk = Walk::default();
-    walk.read(text.as_bytes().get(..end).unwrap_or_default());
-    walk.path()
-}
-
-/// An object or array that the position is in.
-enum Container {
-    /// An object, with its last key as it is written.
-    Object(Option<String>),
-    /// An array, with the index of its last item.
-    Array(usize),
-}
-
-/// Reads a JSON text up to a position.
-#[derive(Default)]
-struct Walk {
-    open: Vec<Container>,
-}
-
-impl Walk {
-    fn read(&mut self, bytes: &[u8]) {
-        let mut at = 0;
-        // Whether the next string of an object is a key.
-        let mut is_key = false;
-        while let Some(byte) = bytes.get(at) {
-            match byte {
-                b'{' => {
-                    self.open.push(Container::Object(None));
-                    is_key = true;
-                }
-                b'[' => self.open.push(Container::Array(0)),
-                b'}' | b']' => drop(self.open.pop()),
-                b':' => is_key = false,
-                b',' => is_key = self.next_item(),
-                b'"' => {
-                    let end = end_of_string(bytes, at + 1);
-                    if is_key && let Some(Container::Object(key)) = self.open.last_mut() {
-                        *key = Some(String::from_utf8_lossy(&bytes[at + 1..end]).into_owned());
-                    }
-                    at = end;
-                }
-                _ => {}
-            }
-            at += 1;
-        }
+pub fn path_of<'de, T: Deserialize<'de>>(text: &'de str) -> String {
+    if check(text.as_bytes()).is_err() {
+        return String::new();
     }
-
-    /// Goes on to the next item of an array. Returns whether a key follows instead.
-    fn next_item(&mut self) -> bool {
-        match self.open.last_mut() {
-            Some(Container::Array(index)) => {
-                *index += 1;
-                false
-            }
-            _ => true,
-        }
+    let mut parser = serde_json::Deserializer::from_str(text);
+    match serde_path_to_error::deserialize::<_, T>(StructsAreObjects(&mut parser)) {
+        Err(error) if error.path().iter().next().is_some() => error.path().to_string(),
+        _ => String::new(),
     }
-
-    fn path(&self) -> String {
-        let mut path = String::new();
-        for container in &self.open {
-            match container {
-                Container::Object(None) => {}
-                Container::Object(Some(key)) if path.is_empty() => path.push_str(key),
-                // Writing to a string cannot fail.
-                Container::Object(Some(key)) => drop(write!(path, ".{key}")),
-                Container::Array(index) => drop(write!(path, "[{index}]")),
-            }
-        }
-        path
-    }
-}
-
-/// Returns where a string that begins at `start` ends: the position of its closing quote, or the end of the text.
-fn end_of_string(bytes: &[u8], start: usize) -> usize {
-    let mut at = start;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => return at,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
 }
 
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
-    use serde::de::{DeserializeOwned, Error};
+    use serde::de::Error;
 
     use super::*;
 
@@ -149,10 +72,6 @@ mod tests {
         Err(D::Error::custom("never"))
     }
 
-    fn path<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
-        path_of(text, &crate::from_str::<T>(text).unwrap_err())
-    }
-
     #[test]
     fn path_names_the_value() {
         for (text, expected) in [
@@ -171,7 +90,7 @@ mod tests {
             ("7", ""),
             ("", ""),
         ] {
-            assert_eq!(path::<Outer>(text), expected, "{text}");
+            assert_eq!(path_of::<Outer>(text), expected, "{text}");
         }
     }
 }

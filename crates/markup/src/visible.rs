@@ -134,6 +134,12 @@ fn escape(c: char, out: &mut impl Write) -> fmt::Result {
     }
 }
 
+/// Whether a reader does not see a character, or sees it in another place.
+#[must_use]
+pub fn is_hidden(c: char) -> bool {
+    !is_shown(c, Form::Diff)
+}
+
 /// Whether a character is visible and stays in its place.
 fn is_shown(c: char, form: Form) -> bool {
     !c.is_control()

@@ -12,10 +12,10 @@ use baton_mcp::{
     Declared, Host, HostOptions, Http, HttpError, HttpRequest, HttpResponse, McpClient, Notice, Origin,
     Server, ServerCall, Working, merge,
 };
-use baton_tasks::TaskTracker;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout};
+use tokio_util::task::TaskTracker;
 
 const WARM_UP: usize = 200;
 const CALLS: usize = 3000;
@@ -78,6 +78,7 @@ async fn main() {
         let begun = Instant::now();
         let call = ServerCall {
             tool: "echo".into(),
+            approved: None,
             arguments,
             meta: None,
             patience: Server::patience(),

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_process::Ledger;
-use baton_tasks::TaskTracker;
 use futures_util::future::join_all;
+use tokio_util::task::TaskTracker;
 
 use crate::binding::binding;
 use crate::client::{McpClient, Notice};

@@ -1,5 +1,6 @@
 //! Results of calls: what the model is given, what people see, and how calls fail.
 
+use baton_protocol::Json;
 use serde_json::Value;
 
 /// Why a call has no result. The texts are those that models and people see, after the name of the server.
@@ -31,6 +32,11 @@ pub enum ToolCallError {
     /// The server is not connected.
     #[error("MCP server is not connected: {0}")]
     Unavailable(String),
+    /// The server was connected again for the call, and describes the tool differently than when it was approved.
+    #[error(
+        "the tool has changed since the call was approved, and was not called; call it again to ask for approval"
+    )]
+    Changed,
     /// The caller cancelled the call.
     #[error("The call was cancelled")]
     Cancelled,
@@ -58,10 +64,10 @@ pub fn contents(result: &Value) -> Contents {
     let structured = result.get("structuredContent").filter(|value| !value.is_null()).cloned();
     let mut text: String = parts.iter().filter_map(text_of).collect();
     // A server that pretty-prints JSON spends the model's tokens on white space.
-    if let Ok(json) = baton_json::from_str::<Value>(&text)
-        && (json.is_object() || json.is_array())
+    if text.trim_start().starts_with(['{', '['])
+        && let Ok(json) = Json::from_text(&text)
     {
-        text = json.to_string();
+        text = json.as_str().to_owned();
     }
     if let Some(structured) = &structured {
         let compact = structured.to_string();

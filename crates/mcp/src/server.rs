@@ -168,6 +168,7 @@ impl Server {
             connection = self.connection() => connection?,
             () = cancel.cancelled() => return Err(ToolCallError::Cancelled),
         };
+        self.check_unchanged(&call)?;
         match connection.call(call.clone()).await {
             Err(ToolCallError::Unauthorized) => {
                 let challenge = connection.take_challenge();
@@ -175,6 +176,7 @@ impl Server {
                     connection = self.authorized(challenge) => connection?,
                     () = cancel.cancelled() => return Err(ToolCallError::Cancelled),
                 };
+                self.check_unchanged(&call)?;
                 // The server refused the request before it looked at the call, so this is the first time.
                 connection.call(call).await
             }
@@ -188,6 +190,15 @@ impl Server {
                 Ok(result)
             }
             other => other,
+        }
+    }
+
+    /// Checks that the tool is the one that was approved. Every connection lists the tools anew.
+    fn check_unchanged(&self, call: &ServerCall) -> Result<(), ToolCallError> {
+        let Some(approved) = &call.approved else { return Ok(()) };
+        match self.tools().iter().any(|tool| tool == approved) {
+            true => Ok(()),
+            false => Err(ToolCallError::Changed),
         }
     }
 

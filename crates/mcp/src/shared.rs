@@ -63,7 +63,7 @@ impl Pool {
     pub(crate) async fn tag(&self, ledger: &Ledger) -> &str {
         let note = async {
             let (ledger, tag) = (ledger.clone(), self.tag.clone());
-            drop(baton_tasks::spawn_blocking(move || ledger.note(&tag)).await);
+            drop(tokio::task::spawn_blocking(move || ledger.note(&tag)).await);
         };
         self.noted.get_or_init(|| note).await;
         &self.tag
@@ -107,8 +107,11 @@ impl SharedConnection {
         let Context { server: name, client, root, tasks, tools_changed, .. } = context;
         let server = name.clone();
         let member = self.add(Member { name, client, tools_changed, calls: 0 });
+        // Opening may fail, or be cancelled with the session's attempt.
+        let joining = Joining { connection: self, member: Some(member) };
         let share = Arc::new(Share { connection: self.clone(), member, left: CancellationToken::new() });
         if let Some(connection) = slot.as_ref().filter(|connection| connection.is_open()) {
+            joining.done();
             return Ok(SessionConnection { connection: connection.clone(), share: Some(share) });
         }
         let connection = self.clone();
@@ -120,17 +123,10 @@ impl SharedConnection {
             root,
             tools_changed: Arc::new(move || connection.tools_changed()),
         };
-        match open(context).await {
-            Ok(connection) => {
-                let connection = Arc::new(connection);
-                *slot = Some(connection.clone());
-                Ok(SessionConnection { connection, share: Some(share) })
-            }
-            Err(error) => {
-                lock(&self.members).all.remove(&member);
-                Err(error)
-            }
-        }
+        let connection = Arc::new(open(context).await?);
+        *slot = Some(connection.clone());
+        joining.done();
+        Ok(SessionConnection { connection, share: Some(share) })
     }
 
     fn add(&self, member: Member) -> u64 {
@@ -175,6 +171,26 @@ impl SharedConnection {
     fn count(&self, member: u64, change: impl Fn(usize) -> usize) {
         if let Some(member) = lock(&self.members).all.get_mut(&member) {
             member.calls = change(member.calls);
+        }
+    }
+}
+
+/// A session that joins a connection. It is removed again if it gets none.
+struct Joining<'a> {
+    connection: &'a SharedConnection,
+    member: Option<u64>,
+}
+
+impl Joining<'_> {
+    fn done(mut self) {
+        self.member = None;
+    }
+}
+
+impl Drop for Joining<'_> {
+    fn drop(&mut self) {
+        if let Some(member) = self.member {
+            lock(&self.connection.members).all.remove(&member);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Texts of servers: bounded, and without characters that a terminal or a reader would take for something else.
 
+use baton_markup::visible::is_hidden;
+
 /// Removes control, bidirectional and invisible formatting characters except line feeds and tabs, and cuts a text at
 /// `limit` bytes.
 pub(crate) fn clean(text: &str, limit: usize) -> String {
@@ -14,12 +16,9 @@ pub(crate) fn clean(text: &str, limit: usize) -> String {
     out
 }
 
-/// Whether a character has an effect that a reader does not see: control, bidirectional and invisible formatting characters.
+/// Whether a character has an effect that a reader does not see: control, bidirectional and invisible characters.
 pub(crate) fn is_deceptive(c: char) -> bool {
-    let is_formatting = matches!(c,
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        | '\u{e0000}'..='\u{e007f}');
-    (c.is_control() && !matches!(c, '\n' | '\t')) || is_formatting
+    !matches!(c, '\n' | '\t') && is_hidden(c)
 }
 
 #[cfg(test)]
@@ -29,6 +28,8 @@ mod tests {
     #[test]
     fn escapes_and_invisible_characters_are_removed() {
         assert_eq!(clean("a\u{1b}[31mb\r\n\tc\u{202e}d\u{e0041}", 100), "a[31mb\n\tcd");
+        // A mark of Arabic, a soft hyphen, a filler, variation selectors that smuggle text.
+        assert_eq!(clean("a\u{61c}b\u{ad}c\u{3164}d\u{fe0f}e\u{e0100}f\u{e01ef}", 100), "abcdef");
     }
 
     #[test]

@@ -10,6 +10,12 @@ import time
 MODE = sys.argv[1] if len(sys.argv) > 1 else "well"
 
 
+# Says nothing before this file exists.
+GATE = os.environ.get("GATE")
+if GATE and not os.path.exists(GATE):
+    time.sleep(1000)
+
+
 def out(message):
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
@@ -43,6 +49,9 @@ TOOLS = [
     {"name": "roots", "inputSchema": schema()},
     {"name": "count", "inputSchema": schema(path={"type": "string"})},
 ]
+if MODE == "shifty":
+    # Another description with every start.
+    TOOLS[0]["description"] = f"Returns its text, says process {os.getpid()}"
 HIDDEN = []
 NOT_TOOLS = [7, {}, {"name": ""}, {"name": "list", "inputSchema": []},
              {"name": "big", "inputSchema": {"description": "x" * 5_000_000}},

@@ -11,6 +11,10 @@ use crate::{Delta, Message, ModelError, Request, ToolCall, failure};
 /// Maximum number of calls in one answer; more are a malfunction of the model.
 const MOST_CALLS: usize = 1000;
 
+/// Maximum size of the arguments of all calls in one answer. The longest answers of models have about a megabyte; arguments are
+/// stored, shown to clients and sent back with every later request, so each byte of them is kept many times.
+const LONGEST_ARGUMENTS: usize = 4 << 20;
+
 /// A part of a call, from any wire format. Absent fields are `None` or empty.
 #[derive(Debug, Default)]
 pub(crate) struct CallDelta {
@@ -24,6 +28,8 @@ pub(crate) struct CallDelta {
 pub(crate) struct Calls {
     calls: Vec<Call>,
     used_ids: HashSet<String>,
+    /// Size of the arguments of all calls.
+    size: usize,
 }
 
 struct Call {
@@ -41,12 +47,12 @@ impl Calls {
             Message::Assistant { tool_calls, .. } => Some(tool_calls.iter().map(|call| call.id.clone())),
             _ => None,
         });
-        Self { calls: Vec::new(), used_ids: used_ids.flatten().collect() }
+        Self { calls: Vec::new(), used_ids: used_ids.flatten().collect(), size: 0 }
     }
 
     /// Takes a part and returns what is new.
     pub(crate) fn take(&mut self, delta: CallDelta, answer_id: Option<&str>) -> Delta {
-        let CallDelta { index, id: wire_id, name, arguments } = delta;
+        let CallDelta { index, id: wire_id, name, mut arguments } = delta;
         let position = match self.find(index, &wire_id, !name.is_empty()) {
             Some(position) => position,
             None => self.begin(index, wire_id, answer_id),
@@ -55,6 +61,11 @@ impl Calls {
         // Some providers repeat the name with every part; none splits it.
         if call.name.is_empty() {
             call.name = name;
+        }
+        self.size += arguments.len();
+        // What is too long is dropped at once; `check` then fails the answer.
+        if self.size > LONGEST_ARGUMENTS {
+            arguments = String::new();
         }
         call.arguments.push_str(&arguments);
         Delta::ToolCall { id: call.id.clone(), name: call.name.clone(), arguments }
@@ -71,12 +82,14 @@ impl Calls {
         self.calls.is_empty()
     }
 
-    /// Fails if there are too many calls.
-    pub(crate) fn check_number(&self, endpoint: &Endpoint) -> Result<(), ModelError> {
-        if self.calls.len() <= MOST_CALLS {
-            return Ok(());
-        }
-        Err(failure::invalid(endpoint, &format!("made more than {MOST_CALLS} tool calls at once")))
+    /// Fails if there are too many calls, or too long arguments.
+    pub(crate) fn check(&self, endpoint: &Endpoint) -> Result<(), ModelError> {
+        let problem = match (self.calls.len(), self.size) {
+            (..=MOST_CALLS, ..=LONGEST_ARGUMENTS) => return Ok(()),
+            (..=MOST_CALLS, _) => format!("sent tool arguments of more than {LONGEST_ARGUMENTS} bytes"),
+            _ => format!("made more than {MOST_CALLS} tool calls at once"),
+        };
+        Err(failure::invalid(endpoint, &problem))
     }
 
     pub(crate) fn finish(self) -> Vec<ToolCall> {
@@ -188,6 +201,21 @@ mod tests {
             &json!([delta(0, "x", "bash", "{"), delta(0, "x", "", "}"), delta(0, "x", "bash", " ")]),
             &[("x", "bash", "{} ")],
         );
+    }
+
+    #[test]
+    fn arguments_that_are_too_long_are_dropped_and_fail_the_answer() {
+        let endpoint = Endpoint::new("https://api.example.com/v1").unwrap();
+        let mut calls = Calls::after(&Request::default());
+        let part = "x".repeat(1 << 20);
+        for number in 1..=6 {
+            let delta =
+                CallDelta { index: Some(number % 2), arguments: part.clone(), ..CallDelta::default() };
+            let Delta::ToolCall { arguments, .. } = calls.take(delta, None) else { panic!("another delta") };
+            let fits = number <= 4;
+            assert_eq!((arguments.len() == part.len(), calls.check(&endpoint).is_ok()), (fits, fits));
+        }
+        assert_eq!(calls.finish().iter().map(|call| call.arguments.len()).sum::<usize>(), LONGEST_ARGUMENTS);
     }
 
     #[test]

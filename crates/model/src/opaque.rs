@@ -19,7 +19,7 @@ pub(crate) fn tag<T: Serialize>(wire: &str, model: &str, state: &[T]) -> Option<
 pub(crate) fn untag<T: DeserializeOwned>(opaque: Option<&str>, wire: &str, model: &str) -> Vec<T> {
     let own = format!("baton:{wire} {}", model.replace('\n', " "));
     let state = opaque.and_then(|opaque| opaque.split_once('\n')).filter(|(tag, _)| *tag == own);
-    state.and_then(|(_, state)| baton_json::from_str(state).ok()).unwrap_or_default()
+    state.and_then(|(_, state)| serde_json::from_str(state).ok()).unwrap_or_default()
 }
 
 /// Whether the state belongs to a wire format that tags it.

@@ -100,11 +100,12 @@ async fn answer(notifier: &Notifier, press: &Press) -> String {
             return "Not answered: the server cannot read its store.".to_owned();
         }
     };
-    let found = outbox.requests().into_iter().find_map(|(session, request)| {
-        let id = crate::notification::NotificationId::of_request(&session, &request);
-        (id.as_str() == press.notification).then(|| outbox.standing(&id).cloned()).flatten()
-    });
-    let Some(notification) = found else { return "Already answered.".to_owned() };
+    let notification = match outbox.named(&press.notification) {
+        Some((notification, false)) => notification,
+        Some((_, true)) => return "Already answered.".to_owned(),
+        // Of a message from long ago, only the session knows what became of its request.
+        None => return "Not answered: this message is too old. Open the page.".to_owned(),
+    };
     // The button of a message that did not show what it would allow does not exist; a forged one has no effect.
     if press.button == Button::Allow && !notification.can_be_allowed() {
         return "Not answered: open the page to see what is asked.".to_owned();
@@ -114,7 +115,7 @@ async fn answer(notifier: &Notifier, press: &Press) -> String {
         Button::Deny => (Verdict::Reject { feedback: None }, "Denied"),
     };
     let author = Author(format!("telegram:{}", press.user));
-    match ask(notifier, &notification, verdict, author).await {
+    match ask(notifier, notification, verdict, author).await {
         // The message itself changes when the answer is recorded.
         Ok(AnswerOutcome::Counted) => format!("{done}."),
         Ok(AnswerOutcome::TooLate | AnswerOutcome::NoSuchRequest) => "Already answered.".to_owned(),

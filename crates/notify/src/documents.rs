@@ -29,7 +29,7 @@ pub(crate) async fn read<T: DeserializeOwned + Default>(
     name: &'static str,
 ) -> Result<(T, u64), NotifyError> {
     let Some(document) = store.document(name).await? else { return Ok((T::default(), 0)) };
-    let parsed = baton_json::from_slice(&document.body);
+    let parsed = serde_json::from_slice(&document.body);
     let value = parsed.map_err(|error| NotifyError::Damaged(name, error.to_string()))?;
     Ok((value, document.version))
 }

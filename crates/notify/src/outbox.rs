@@ -177,6 +177,13 @@ impl Outbox {
         self.find(id).filter(|entry| entry.withdrawn.is_none()).map(|entry| &entry.notification)
     }
 
+    /// Returns the notification with this id and whether it was withdrawn; none if it is forgotten.
+    #[must_use]
+    pub fn named(&self, id: &str) -> Option<(&Notification, bool)> {
+        let entry = self.entries.iter().find(|entry| entry.notification.id.as_str() == id)?;
+        Some((&entry.notification, entry.withdrawn.is_some()))
+    }
+
     /// Returns the requests of which notifications were not withdrawn.
     #[must_use]
     pub fn requests(&self) -> Vec<(SessionId, RequestId)> {
@@ -188,11 +195,11 @@ impl Outbox {
         requests.collect()
     }
 
-    /// Whether a message with buttons, which somebody may press, is at one of the targets that `among` selects.
+    /// Whether a message with buttons, which somebody may press, is at one of the targets that `among` selects. A withdrawn one
+    /// counts until its buttons are gone: who presses them learns that the request was answered.
     #[must_use]
     pub fn awaits_answer(&self, among: impl Fn(&Target) -> bool) -> bool {
-        let standing = self.entries.iter().filter(|entry| entry.withdrawn.is_none());
-        let asking = standing.filter(|entry| entry.notification.can_be_denied());
+        let asking = self.entries.iter().filter(|entry| entry.notification.can_be_denied());
         let mut deliveries = asking.flat_map(|entry| &entry.deliveries);
         deliveries.any(|(target, delivery)| among(target) && *delivery != Delivery::Done)
     }

@@ -222,3 +222,36 @@ fn delivery_of_a_channel_that_is_not_configured_here_is_left_to_others() {
     assert_eq!(claimed.iter().map(|job| job.target.clone()).collect::<Vec<_>>(), [Target::Webhook]);
     assert_eq!(outbox.claim(|_| true, now).len(), 1);
 }
+
+#[test]
+fn buttons_are_read_until_they_are_gone() {
+    let (mut outbox, now) = (Outbox::default(), Timestamp(0));
+    let awaits = |outbox: &Outbox| outbox.awaits_answer(|_| true);
+    outbox.post(notification(1, now), [Target::Telegram(7)], now);
+    let sent = outbox.claim(|_| true, now).remove(0);
+    outbox.settle(&sent, &Settlement::Delivered { receipt: Some("1".into()) }, now);
+    assert!(awaits(&outbox));
+    outbox.withdraw(&id(1), "Allowed by ada.", now);
+    assert!(awaits(&outbox), "the message still shows its buttons");
+    assert!(outbox.named(id(1).as_str()).is_some_and(|(_, withdrawn)| withdrawn));
+    let retraction = outbox.claim(|_| true, now).remove(0);
+    outbox.settle(&retraction, &Settlement::Delivered { receipt: None }, now);
+    assert!(!awaits(&outbox));
+    assert_eq!(outbox.named(id(2).as_str()), None, "nobody knows what became of it");
+}
+
+#[test]
+fn message_that_is_sent_after_the_answer_is_retracted() {
+    let (mut outbox, now) = (Outbox::default(), Timestamp(0));
+    outbox.post(notification(1, now), [Target::Telegram(7)], now);
+    let late = outbox.claim(|_| true, now).remove(0);
+    outbox.withdraw(&id(1), "Denied by ada.", now);
+    assert!(
+        !outbox.post(notification(1, now), [Target::Telegram(7)], now),
+        "an older state is no new request"
+    );
+    outbox.settle(&late, &Settlement::Delivered { receipt: Some("1".into()) }, now);
+    let next = outbox.claim(|_| true, now).remove(0);
+    let reason = "Denied by ada.".to_owned();
+    assert_eq!(next.action, JobAction::Retract { receipt: Some("1".into()), reason });
+}

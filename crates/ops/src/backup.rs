@@ -9,7 +9,7 @@ use std::io::BufWriter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use baton_agent::tools::beneath::Directory;
+use baton_disk::beneath::Directory;
 use baton_protocol::{SessionId, Timestamp};
 use baton_store::sqlite::backup as database;
 pub use baton_store::sqlite::backup::{CopyProgress, Pace};
@@ -86,7 +86,7 @@ pub fn backup(
 
     let archive = scratch.path().join("archive");
     let written = || OpsError::file("write", file);
-    let out = baton_private::create_new(&archive).map_err(written())?;
+    let out = baton_disk::private::create_new(&archive).map_err(written())?;
     let manifest = Manifest {
         format: FORMAT,
         baton: options.version.to_owned(),

@@ -34,6 +34,9 @@ import { ApiError, follow, get } from "./api.js";
  * @property {Offer[]} [offers]
  */
 
+/** @param {PendingRequest} request */
+const key = ({ sessionId, requestId }) => `${sessionId}/${requestId}`;
+
 export class Feed extends EventTarget {
   constructor() {
     super();
@@ -41,6 +44,10 @@ export class Feed extends EventTarget {
     this.sessions = new Map();
     /** @type {Map<string, PendingRequest[]>} */
     this.requests = new Map();
+    /** Requests with an answer, which never wait again: what still lists them is older than the answer. @type {Set<string>} */
+    this.answered = new Set();
+    /** Head of each session as of its requests: what has a smaller one is older. @type {Map<string, number>} */
+    this.heads = new Map();
     /** When each request was first seen here. @type {Map<string, number>} */
     this.since = new Map();
     this.connected = false;
@@ -83,8 +90,8 @@ export class Feed extends EventTarget {
     this.held = [];
     for (let pause = 200; load === this.loads; pause = Math.min(pause * 2, 4000)) {
       try {
-        const [{ sessions }, { requests }] = await Promise.all([get("sessions?limit=500"), get("requests")]);
-        if (load === this.loads) this.replace(sessions, requests);
+        const [{ sessions }, { requests, heads }] = await Promise.all([get("sessions?limit=500"), get("requests")]);
+        if (load === this.loads) this.replace(sessions, requests, heads ?? {});
         return;
       } catch (error) {
         if (error instanceof ApiError && error.status === 401) return;
@@ -96,14 +103,13 @@ export class Feed extends EventTarget {
   /**
    * @param {SessionInfo[]} sessions
    * @param {PendingRequest[]} requests
+   * @param {Record<string, number>} heads
    */
-  replace(sessions, requests) {
+  replace(sessions, requests, heads) {
     this.sessions = new Map(sessions.map((session) => [session.id, session]));
+    this.heads = new Map(Object.entries(heads));
     this.requests = new Map();
-    for (const request of requests) {
-      this.requests.set(request.sessionId, [...(this.requests.get(request.sessionId) ?? []), request]);
-      this.note(request.requestId);
-    }
+    for (const request of requests) this.wait(request.sessionId, [...(this.requests.get(request.sessionId) ?? []), request]);
     this.loaded = true;
     const held = this.held ?? [];
     this.held = null;
@@ -117,26 +123,36 @@ export class Feed extends EventTarget {
     if (type === "deleted") {
       this.sessions.delete(data.id);
       const had = this.requests.delete(data.id);
+      this.heads.delete(data.id);
       this.changed("sessions");
       if (had) this.changed("requests");
       return;
     }
     if (type !== "session") return;
     const { requests, ...info } = data;
+    if (info.head < (this.heads.get(info.id) ?? 0)) return;
     const known = this.sessions.get(info.id);
     this.sessions.set(info.id, { ...known, ...info, model: info.model ?? known?.model ?? null });
     this.changed("sessions");
-    if (!requests) return;
-    if (requests.length) {
-      this.requests.set(info.id, requests.map((/** @type {PendingRequest} */ request) => ({ ...request, sessionId: info.id })));
-      requests.forEach((/** @type {PendingRequest} */ request) => this.note(request.requestId));
-    } else this.requests.delete(info.id);
+    this.heads.set(info.id, info.head);
+    if (!requests || (!requests.length && !this.requests.has(info.id))) return;
+    this.wait(info.id, requests.map((/** @type {PendingRequest} */ request) => ({ ...request, sessionId: info.id })));
     this.changed("requests");
   }
 
-  /** @param {string} id */
-  note(id) {
-    if (!this.since.has(id)) this.since.set(id, Date.now());
+  /**
+   * Sets the requests of a session, without those that were answered here.
+   *
+   * @param {string} session
+   * @param {PendingRequest[]} requests
+   */
+  wait(session, requests) {
+    const waiting = requests.filter((request) => !this.answered.has(key(request)));
+    if (waiting.length) this.requests.set(session, waiting);
+    else this.requests.delete(session);
+    for (const { requestId } of waiting) {
+      if (!this.since.has(requestId)) this.since.set(requestId, Date.now());
+    }
   }
 
   /** Returns all pending requests, newest first. */
@@ -147,14 +163,13 @@ export class Feed extends EventTarget {
   }
 
   /**
-   * Removes a request that was answered here, before the feed says so.
+   * Removes a request for good, when the server says that it has an answer. The feed may say so later.
    *
-   * @param {PendingRequest} answered
+   * @param {PendingRequest} request
    */
-  drop(answered) {
-    const left = (this.requests.get(answered.sessionId) ?? []).filter(({ requestId }) => requestId !== answered.requestId);
-    if (left.length) this.requests.set(answered.sessionId, left);
-    else this.requests.delete(answered.sessionId);
+  drop(request) {
+    this.answered.add(key(request));
+    this.wait(request.sessionId, this.requests.get(request.sessionId) ?? []);
     this.changed("requests");
   }
 

@@ -308,7 +308,8 @@ function plan(place, request, send) {
 }
 
 /**
- * Sends an answer. If somebody was faster, says who.
+ * Sends an answer. If somebody was faster, says who. If the server did not confirm it, says so and lets the user try again: an
+ * answer that was recorded all the same is the one that the server then names.
  *
  * @param {App} app
  * @param {PendingRequest} request
@@ -319,18 +320,23 @@ async function answerRequest(app, request, article, answer) {
   const buttons = article.querySelectorAll("button");
   buttons.forEach((button) => (button.disabled = true));
   article.setAttribute("aria-busy", "true");
+  const earlier = article.querySelector(".unanswered");
+  const unsure = earlier?.classList.contains("lost");
+  earlier?.remove();
   try {
     await post(`sessions/${encodeURIComponent(request.sessionId)}/requests/${encodeURIComponent(request.requestId)}`, answer);
     app.feed.drop(request);
   } catch (error) {
-    if (error instanceof ApiError && (error.status === 409 || error.status === 404)) {
-      toast(`Too late: ${error.message}.`);
+    if (error instanceof ApiError && ["already_answered", "not_found"].includes(error.code)) {
+      toast(`${unsure ? "Answered" : "Too late"}: ${error.message}.`);
       app.feed.drop(request);
       return;
     }
     buttons.forEach((button) => (button.disabled = false));
     article.removeAttribute("aria-busy");
-    toast(error instanceof Error ? error.message : String(error), "error");
+    const refused = error instanceof ApiError && error.status >= 400 && error.status < 500;
+    const why = visible(error instanceof Error ? error.message : String(error));
+    article.append(h("p", { class: `problem unanswered ${refused ? "refused" : "lost"}`, role: "alert" }, `${refused ? "Not accepted" : "Not delivered"}: ${why}`));
   }
 }
 

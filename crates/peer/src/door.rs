@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_runtime::Runtime;
 use baton_runtime::session::remote::{Detail, EdgeLink, FromOwner, NewsBatch, Service, serve};
@@ -14,6 +14,7 @@ use crate::connection::Connection;
 use crate::encryption::{Duplex, Encryption, Ungreeted, is_encrypted};
 use crate::frame::Frame;
 use crate::handshake::{self, ClusterSecret, LinkRole};
+use crate::refusals::Refusals;
 use crate::strangers::Strangers;
 
 /// Time limit of the handshake.
@@ -24,13 +25,14 @@ pub struct PeerDoor {
     runtime: Arc<Runtime>,
     secret: ClusterSecret,
     strangers: Arc<Strangers>,
+    refusals: Refusals,
 }
 
 impl PeerDoor {
     /// Creates the door of a runtime.
     #[must_use]
     pub fn new(runtime: &Arc<Runtime>, secret: ClusterSecret) -> Self {
-        Self { runtime: runtime.clone(), secret, strangers: Strangers::new() }
+        Self { runtime: runtime.clone(), secret, strangers: Strangers::new(), refusals: Refusals::default() }
     }
 
     /// Accepts connections until the runtime stops.
@@ -67,7 +69,11 @@ impl PeerDoor {
                 drop(stranger);
                 match greeted {
                     Ok((stream, server)) => door.hold(stream, &server).await,
-                    Err(error) => tracing::warn!(%error, "refused a connection to the peer port"),
+                    Err(error) => {
+                        if let Some(count) = door.refusals.note(Instant::now()) {
+                            tracing::warn!(%error, count, "refused connections to the peer port");
+                        }
+                    }
                 }
             });
         }

@@ -102,5 +102,5 @@ pub(crate) async fn read<T: DeserializeOwned>(
     if read < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    baton_json::from_slice(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    serde_json::from_slice(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

@@ -15,6 +15,7 @@ mod encryption;
 pub mod frame;
 pub mod handshake;
 mod links;
+mod refusals;
 mod strangers;
 
 pub use door::PeerDoor;

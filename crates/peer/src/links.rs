@@ -9,11 +9,11 @@ use baton_protocol::{ClientId, SessionId};
 use baton_runtime::Runtime;
 use baton_runtime::session::remote::{Detail, Link, NewsBatch, Opening, Peers, ToOwner, Watching};
 use baton_store::members::Member;
-use baton_tasks::TaskTracker;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::connection::Connection;
 use crate::encryption::{Encryption, Ungreeted, is_encrypted};

@@ -98,7 +98,7 @@ impl People {
             return Ok((copy.directory.clone(), version));
         }
         let directory = match &document {
-            Some(document) => baton_json::from_slice(&document.body)
+            Some(document) => serde_json::from_slice(&document.body)
                 .map_err(|error| PeopleError::Damaged(error.to_string()))?,
             None => PeopleDirectory::default(),
         };

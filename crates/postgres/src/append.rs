@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_store::{Append, Seq, StoreError};
-use baton_tasks::TaskTracker;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
+use tokio_util::task::TaskTracker;
 
 use crate::connect::{Database, PooledClient, with_client};
 use crate::error::{QueryError, Retry};

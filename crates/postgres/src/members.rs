@@ -210,7 +210,7 @@ async fn enter(client: &PooledClient, member: &NewMember) -> Result<u64, QueryEr
 fn member_from(row: &Row) -> Result<Member, QueryError> {
     let damaged = |error| QueryError::Unusable(format!("the entry of a server is damaged: {error}"));
     Ok(Member {
-        owner: baton_json::from_str(row.try_get(0)?).map_err(damaged)?,
+        owner: serde_json::from_str(row.try_get(0)?).map_err(damaged)?,
         number: natural(row.try_get(1)?),
         address: row.try_get(2)?,
         place: row.try_get(3)?,
@@ -237,6 +237,6 @@ fn orphan_from(row: &Row) -> Result<(SessionId, Holder), QueryError> {
     let name: &str = row.try_get(0)?;
     let session = name.parse().map_err(|error| QueryError::Unusable(format!("{name:?}: {error}")))?;
     let owner =
-        baton_json::from_str(row.try_get(1)?).map_err(|error| QueryError::Unusable(error.to_string()))?;
+        serde_json::from_str(row.try_get(1)?).map_err(|error| QueryError::Unusable(error.to_string()))?;
     Ok((session, Holder { owner, epoch: Epoch(natural(row.try_get(2)?)), busy: true }))
 }

@@ -139,7 +139,7 @@ fn record_from(row: &Row) -> Result<Record, QueryError> {
 pub(crate) fn summary_from(row: &Row) -> Result<Summary, QueryError> {
     let session = session_from(row)?;
     let (epoch, busy) = (Epoch(natural(row.try_get(6)?)), row.try_get(7)?);
-    let owner = row.try_get::<_, Option<&str>>(5)?.map(baton_json::from_str).transpose();
+    let owner = row.try_get::<_, Option<&str>>(5)?.map(serde_json::from_str).transpose();
     let damage =
         owner.as_ref().err().map(|error| format!("the stored owner of this session is damaged: {error}"));
     Ok(Summary {

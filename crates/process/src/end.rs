@@ -187,7 +187,7 @@ mod tests {
     async fn end_of_a_process_is_an_event() {
         let mut child = Command::new("sleep").arg("1000").kill_on_drop(true).spawn().unwrap();
         let process = ProcessIdentity::of(child.id().unwrap().cast_signed());
-        let waiting = baton_tasks::spawn(ended(process));
+        let waiting = tokio::spawn(ended(process));
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         child.start_kill().unwrap();

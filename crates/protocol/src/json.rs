@@ -28,10 +28,10 @@ impl Json {
         Self::from_text("{}").unwrap_or_else(|_| Self::null())
     }
 
-    /// Parses a JSON text, dropping white space outside strings so that it fits on one line.
+    /// Parses a JSON text from outside, dropping white space outside strings so that it fits on one line.
     ///
     /// # Errors
-    /// When the text is not one JSON value.
+    /// When the text is not one JSON value, or exceeds the limits of `baton_json`.
     pub fn from_text(text: &str) -> serde_json::Result<Self> {
         Self::from_raw(baton_json::from_str(text)?)
     }
@@ -55,7 +55,7 @@ impl Json {
     /// # Errors
     /// When the text does not match the type.
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
-        baton_json::from_str(self.as_str())
+        serde_json::from_str(self.as_str())
     }
 
     /// Returns the text.
@@ -77,8 +77,9 @@ impl Json {
     }
 }
 
-/// Maximum nesting depth. Skipping over a value needs no stack, so without this limit a deeply nested text
-/// would overflow the stack of the first parser that reads it.
+/// Maximum nesting depth inside another value. Skipping over a value needs no stack, so without this limit a deeply nested
+/// text would overflow the stack of the first parser that reads it. What comes from outside has at most
+/// `baton_json::MAX_DEPTH` levels; histories of older versions may have more, and must open.
 const MAX_DEPTH: usize = 128;
 
 /// Error for a value that is nested too deep.
@@ -235,7 +236,9 @@ mod tests {
     #[test]
     fn deeply_nested_json_is_refused() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(Json::from_text(&nested(MAX_DEPTH)).is_ok());
-        assert!(Json::from_text(&nested(MAX_DEPTH + 1)).is_err());
+        assert!(Json::from_text(&nested(baton_json::MAX_DEPTH)).is_ok());
+        assert!(Json::from_text(&nested(baton_json::MAX_DEPTH + 1)).is_err());
+        assert!(serde_json::from_str::<Json>(&nested(MAX_DEPTH)).is_ok());
+        assert!(serde_json::from_str::<Json>(&nested(MAX_DEPTH + 1)).is_err());
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_json::path_of;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,6 @@ use crate::provider::{ProviderConfig, ProviderModel};
 use crate::rpc::RpcError;
 use crate::tool::{SlashCommand, ToolSpec};
 use crate::workflow::Definition;
-use baton_json::path_of;
 
 /// Parses the parameters of a method.
 ///
@@ -26,14 +26,10 @@ use baton_json::path_of;
 /// An invalid-params error that names the field and the problem.
 pub fn parse<T: DeserializeOwned>(method: &str, params: &Json) -> Result<T, RpcError> {
     let text = if params.as_str() == "null" { "{}" } else { params.as_str() };
-    baton_json::from_str(text).map_err(|error| invalid(method, text, &error))
+    baton_json::from_str(text).map_err(|error| invalid(method, &path_of::<T>(text), &error))
 }
 
-/// Returns the error for parameters that cannot be read. A function of its own, which is not compiled for every method.
-#[cold]
-#[inline(never)]
-fn invalid(method: &str, text: &str, error: &serde_json::Error) -> RpcError {
-    let at = path_of(text, error);
+fn invalid(method: &str, at: &str, error: &serde_json::Error) -> RpcError {
     let field = if at.is_empty() { String::new() } else { format!(" `{at}`") };
     RpcError::bad_params(format!("{method}: invalid parameter{field}: {error}"))
 }

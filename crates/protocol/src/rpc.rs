@@ -120,7 +120,8 @@ impl Incoming {
         let fail = |id, code, message: String| MalformedFrame { id, error: RpcError::new(code, message) };
         let text = std::str::from_utf8(body)
             .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not UTF-8: {e}")))?;
-        let raw: &RawValue = baton_json::from_str(text)
+        // A raw value is skipped, not built. So the limits are checked after it, and the refusal has the id of the call.
+        let raw: &RawValue = serde_json::from_str(text)
             .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not JSON: {e}")))?;
         // Serde would accept an array as the fields of a message in order. A client that sends one means a
         // batch, which this protocol does not have.
@@ -156,7 +157,7 @@ fn id_of(raw: &RawValue) -> Option<CallId> {
     struct OnlyId {
         id: Option<Json>,
     }
-    baton_json::from_str::<OnlyId>(raw.get()).ok()?.id.filter(|id| id.as_str() != "null")
+    serde_json::from_str::<OnlyId>(raw.get()).ok()?.id.filter(|id| id.as_str() != "null")
 }
 
 /// A message to send. `jsonrpc` comes first, as peers print it in their logs.

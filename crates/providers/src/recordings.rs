@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use baton_agent::{blocking, untrusted};
+use baton_disk::{blocking, untrusted};
 use baton_model::replay::{Recorder, Recording, RecordingModel, ReplayModel};
 use baton_model::{ErrorKind, Model, ModelError};
 use baton_protocol::provider::ProviderConfig;
@@ -47,7 +47,7 @@ impl Recordings {
             let secrets = self.secrets.iter().cloned().chain(providers.flat_map(keys_of)).collect();
             let path = path.clone();
             async move {
-                let created = baton_tasks::spawn_blocking(move || Recorder::create(&path, secrets)).await;
+                let created = tokio::task::spawn_blocking(move || Recorder::create(&path, secrets)).await;
                 created.map_err(std::io::Error::other).flatten().map_err(|error| error.to_string())
             }
         };

@@ -74,6 +74,11 @@ impl Secrets {
         text
     }
 
+    /// Redacts all secrets in a text.
+    pub fn hide_in_place(&self, text: &mut String) {
+        hide(&self.values.read().unwrap_or_else(PoisonError::into_inner), text);
+    }
+
     /// Redacts all secrets in the texts of a value.
     pub fn hide_in_value(&self, value: &mut Value) {
         hide_deep(&self.values.read().unwrap_or_else(PoisonError::into_inner), value);

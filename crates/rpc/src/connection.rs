@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_protocol::frame::{Decoder, FrameError};
 use baton_protocol::rpc::{CallId, Incoming, Outgoing, RpcError, code};
 use baton_protocol::{Author, ClientId, Json, SessionId};
-use baton_tasks::JoinHandle;
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Semaphore, oneshot};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, info_span};
 

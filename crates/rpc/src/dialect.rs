@@ -5,11 +5,11 @@
 
 use baton_protocol::event::is_public;
 use baton_protocol::{SessionId, Timestamp};
+use baton_runtime::session::Published;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::frames;
-use baton_runtime::session::Published;
 
 /// Protocol variant of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,7 +55,7 @@ impl Dialect {
         if self != Self::Legacy || kind != "permission.completed" {
             return None;
         }
-        let mut event: Value = baton_json::from_slice(event).ok()?;
+        let mut event: Value = serde_json::from_slice(event).ok()?;
         let result = event.pointer_mut("/data/result/kind")?;
         let known = match result.as_str()? {
             "approved-for-session" | "approved-for-location" => "approved",

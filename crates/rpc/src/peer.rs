@@ -12,10 +12,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_tasks::TaskTracker;
 use rustix::net::RecvFlags;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
 
 use super::socket_table::{self, Ends, Owner};
 
@@ -121,7 +121,7 @@ async fn serve_requests(mut queue: mpsc::Receiver<Request>, read: Arc<ReadTable>
     while queue.recv_many(&mut batch, MAX_BATCH).await > 0 {
         let wanted = batch.iter().map(|request| request.ends).collect();
         let read = read.clone();
-        let reading = baton_tasks::spawn_blocking(move || socket_table::find_owners(&wanted, &*read));
+        let reading = tokio::task::spawn_blocking(move || socket_table::find_owners(&wanted, &*read));
         let found = reading.await.unwrap_or_default();
         for Request { ends, reply } in batch.drain(..) {
             // The caller may have stopped waiting.

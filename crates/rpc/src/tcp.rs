@@ -223,7 +223,7 @@ fn acknowledge(stream: &TcpStream) {
 
 #[cfg(test)]
 mod tests {
-    use baton_tasks::TaskTracker;
+    use tokio_util::task::TaskTracker;
 
     use super::*;
 

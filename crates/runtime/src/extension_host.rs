@@ -8,12 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use baton_addons::Awaited;
+use baton_ask::extensions::{ExtensionsAsk, ExtensionsReply, StartExtensions};
 use baton_protocol::ClientId;
 use baton_protocol::params::SessionParams;
-use serde_json::Value;
 
 use crate::Runtime;
-use crate::extensions::ExtensionRequest;
 use crate::session::Handle;
 
 /// Starts and ends the extensions of sessions that this server holds.
@@ -28,8 +27,8 @@ pub trait ExtensionHost: Send + Sync {
     /// Ends the extensions of a session that is not here any more. Does not wait.
     fn end(&self, session: &Handle);
 
-    /// Serves a request other than a start.
-    fn serve(&self, session: &Handle, request: ExtensionRequest) -> Awaited<Result<Value, String>>;
+    /// Serves an ask other than a start.
+    fn serve(&self, session: &Handle, ask: ExtensionsAsk) -> Awaited<Result<ExtensionsReply, String>>;
 }
 
 impl Runtime {
@@ -43,8 +42,8 @@ impl Runtime {
     }
 }
 
-/// Returns the request of a client that wants extensions; none for others, and for extensions themselves.
-pub(crate) fn start_request(client: ClientId, params: &SessionParams) -> Option<ExtensionRequest> {
+/// Returns the ask of a client that wants extensions; none for others, and for extensions themselves.
+pub(crate) fn start_ask(client: ClientId, params: &SessionParams) -> Option<StartExtensions> {
     let sdk = params.extension_sdk_path.clone().map(PathBuf::from);
-    params.request_extensions.unwrap_or(false).then_some(ExtensionRequest::Start { client, sdk })
+    params.request_extensions.unwrap_or(false).then_some(StartExtensions { client, sdk })
 }

@@ -37,6 +37,7 @@ mod indexing;
 pub mod lifecycle;
 pub(crate) mod local;
 mod logins;
+pub mod metrics;
 pub(crate) mod options;
 mod retention;
 pub mod session;
@@ -49,7 +50,8 @@ use std::sync::{Arc, OnceLock};
 
 use baton_addons::{AddonOptions, Addons, GithubServer};
 pub use baton_addons::{extensions, mcp, plugins, skills, workflows};
-use baton_agent::tools::{Toolbox, beneath};
+use baton_agent::tools::Toolbox;
+use baton_disk::beneath;
 use baton_files::SessionFiles;
 use baton_files::locations::Locations;
 use baton_files::mirror::Mirrors;
@@ -59,28 +61,28 @@ pub use baton_files::{
     checkpoints, context, copy as copy_files, home, locations, preferences, rewind, workspace,
 };
 pub use baton_history::{audit, copy, fork, grants, metadata, owner, repairs, search, transfer};
-pub use baton_metrics as metrics;
-use baton_metrics::Metrics;
 use baton_process::Ledger;
 use baton_protocol::{ClientId, SessionId};
 use baton_providers::accounts::Accounts;
 pub use baton_providers::{self as providers, ServerEndpoint};
 use baton_providers::{Models, ProviderCache, Secrets};
 use baton_store::{Owner, Store};
-use baton_tasks::TaskTracker;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::cluster::Cluster;
 pub use self::crash::{CrashPlan, CrashPoint};
 use self::extension_host::ExtensionHost;
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
+use self::metrics::Metrics;
 pub use self::options::{CredentialState, Options};
 use self::session::{ActorMessage, Registry};
+pub use baton_core::AgentLimits;
 use baton_files::tool_digests::ToolDigests;
 
 /// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.
-pub const MAX_BLOCKED_READS: usize = baton_agent::blocking::SLOTS;
+pub const MAX_BLOCKED_READS: usize = baton_disk::blocking::SLOTS;
 
 /// Returns the metadata of a stored session, as in lists of sessions.
 #[must_use]

@@ -39,8 +39,8 @@ impl News {
 
 /// A component that observes the state of sessions, rather than their events.
 pub trait Observer: Send + Sync {
-    /// Called when a session has appended events and its clients have received them, and when one with pending work was taken
-    /// over. `after` is the head before.
+    /// Called when a session has appended events and its clients have received them, and when one with pending work was opened:
+    /// after a restart, or taken over. `after` is the head before.
     /// Runs in the session's actor: must not block.
     fn recorded(&self, session: &Session, after: Seq);
 
@@ -119,8 +119,8 @@ impl Lifecycle {
         self.each_observer(|observer| observer.found(session));
     }
 
-    /// Notifies observers of a session that was opened with pending work. The server that held it may have died before its
-    /// own were, so that people would be notified late.
+    /// Notifies observers of a session that was opened with pending work: they compare later states with this one, and the
+    /// server that held it may have died before its own were notified.
     pub(crate) fn announce_pending(&self, session: &Session, head: Seq) {
         self.each_observer(|observer| observer.recorded(session, head));
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_ask::{Ask, Close};
 use baton_core::ask::{Abort, Amend, SendPrompt};
 use baton_core::{Change, Profile};
 use baton_protocol::event::{AbortReason, Event, Prompt};
@@ -11,7 +12,6 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::Runtime;
-use crate::session::ask::{Ask, Close};
 use crate::session::{Batch, CallFailed, Calling, Handle, JoinKind, JoinRequest, Port, Published};
 
 /// Failure of a call, with its message for users.

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use baton_addons::mcp::McpRequest;
 use baton_addons::mcp::logins::LoggedIn;
+use baton_ask::mcp::ConnectAfterMcpLogin;
 use baton_protocol::SessionId;
 
 use crate::Runtime;
-use crate::session::ask::Mcp;
 
 impl Runtime {
     /// Finishes the login that a browser returned from with the query of its address, and connects the server.
@@ -27,8 +26,7 @@ impl Runtime {
     /// Lets the session use its server.
     async fn connect_after(self: &Arc<Self>, session: &SessionId, server: &str) {
         let handle = self.registry.open(self, session);
-        let request = Box::new(McpRequest::LoggedIn { server: server.to_owned() });
-        if let Err(error) = handle.ask(Mcp { request }).await {
+        if let Err(error) = handle.ask(ConnectAfterMcpLogin { server: server.to_owned() }).await {
             // The token is stored: the next use of the server has it.
             tracing::warn!(%session, %error, "failed to connect to an MCP server after a login");
         }

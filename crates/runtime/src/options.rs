@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use baton_core::AgentLimits;
 use baton_engines::EngineSettings;
 use baton_mcp::Declared;
 use baton_providers::ServerEndpoint;
@@ -41,6 +42,8 @@ pub struct Options {
     pub account: CredentialState,
     /// This program, which engines start to reach the tools of their session; none offers them none.
     pub program: Option<PathBuf>,
+    /// Program that runs the SQL of sessions, with its first arguments; none refuses SQL.
+    pub sql_program: Option<(PathBuf, Vec<OsString>)>,
     /// Environment of shell commands. Must not contain secrets of the server.
     pub environment: Vec<(OsString, OsString)>,
     /// Environment of engine programs. They authenticate themselves, so it contains their keys.
@@ -49,6 +52,8 @@ pub struct Options {
     pub secrets: Vec<String>,
     /// Whether sessions start in allow-all mode.
     pub allow_all: bool,
+    /// Limits on the sub-agents that models start.
+    pub agent_limits: AgentLimits,
     /// Directories of plugins that all sessions use.
     pub plugin_directories: Vec<PathBuf>,
     /// Crash point at which a test kills this server.
@@ -73,10 +78,12 @@ impl Options {
             github_api: None,
             account: CredentialState::default(),
             program: None,
+            sql_program: None,
             environment: Vec::new(),
             engine_environment: Vec::new(),
             secrets: Vec::new(),
             allow_all: false,
+            agent_limits: AgentLimits::default(),
             plugin_directories: Vec::new(),
             crash: None,
         }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::front_matter::split;
-use baton_agent::untrusted::{Excerpt, UntrustedDirectory};
+use baton_disk::front_matter::split;
+use baton_disk::untrusted::{Excerpt, UntrustedDirectory};
 use baton_protocol::agent::CustomAgent;
 
 use crate::scan::{Problem, SkillScan, list};

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use baton_agent::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
+use baton_disk::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
 use ring::digest::{SHA256, digest};
 
 /// Files that a plugin may have.

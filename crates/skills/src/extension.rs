@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
+use baton_disk::untrusted::{Unreadable, UntrustedDirectory};
 use ring::digest::{Context, SHA256};
 
 use crate::copy::hex;

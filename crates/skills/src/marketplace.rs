@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::front_matter::printable;
-use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
+use baton_disk::front_matter::printable;
+use baton_disk::untrusted::{Unreadable, UntrustedDirectory};
 use serde::Deserialize;
 
 use crate::plugin::{Plugin, first};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::front_matter::printable;
-use baton_agent::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
+use baton_disk::front_matter::printable;
+use baton_disk::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
 use ring::digest::{Context, SHA256};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

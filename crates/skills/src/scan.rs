@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use baton_agent::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
+use baton_disk::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
 
 use crate::skill::{Content, FILE, MAX_BYTES, Skill, SkillOrigin};
 

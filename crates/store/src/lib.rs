@@ -240,6 +240,40 @@ pub enum Span {
     },
 }
 
+/// Records of a span, up to a number of bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The records, in order.
+    pub records: Vec<Record>,
+    /// Whether the span has further records, which did not fit.
+    pub is_cut: bool,
+}
+
+impl Page {
+    /// Keeps the records next to the start of the span that fit into `bytes`, and one in any case: a reader must get on.
+    #[must_use]
+    pub fn within(mut records: Vec<Record>, span: Span, bytes: usize) -> Self {
+        let mut left = bytes;
+        let mut fits = |record: &Record| {
+            let rest = left.checked_sub(record.body.len());
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        let all = records.len();
+        match span {
+            Span::After { .. } => {
+                let kept = records.iter().take_while(|record| fits(record)).count();
+                records.truncate(kept.max(1));
+            }
+            Span::Before { .. } => {
+                let kept = records.iter().rev().take_while(|record| fits(record)).count();
+                records.drain(..all.saturating_sub(kept.max(1)));
+            }
+        }
+        Self { is_cut: records.len() < all, records }
+    }
+}
+
 /// A small named value beside the sessions, such as the list of people who have access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
@@ -359,6 +393,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads records; needs no lease. A span beyond either end of the history yields no records and no error.
     fn read(&self, session: &SessionId, span: Span) -> StoreFuture<'_, Vec<Record>>;
+
+    /// Reads records like [`Self::read`], up to `bytes` of bodies, and at least one. For readers that may be slow: a record can be
+    /// as large as a request, and what they have not read stays in memory.
+    fn read_page(&self, session: &SessionId, span: Span, bytes: usize) -> StoreFuture<'_, Page> {
+        let records = self.read(session, span);
+        Box::pin(async move { Ok(Page::within(records.await?, span, bytes)) })
+    }
 
     /// Returns the summary of one session, or `None` if it does not exist.
     fn summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Summary>>;

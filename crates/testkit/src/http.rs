@@ -214,9 +214,17 @@ impl Http {
     pub async fn events(&self, session: &str, after: u64) -> Events {
         let path = format!("/api/sessions/{session}/events");
         let cursor = after.to_string();
-        let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", cursor.as_str())];
+        self.stream(&path, &[("Accept", "text/event-stream"), ("Last-Event-ID", cursor.as_str())]).await
+    }
+
+    /// Opens the stream of the changes of all sessions.
+    pub async fn feed(&self) -> Events {
+        self.stream("/api/events", &[("Accept", "text/event-stream")]).await
+    }
+
+    async fn stream(&self, path: &str, headers: &[(&str, &str)]) -> Events {
         let mut connection = self.dial().await;
-        let request = self.head("GET", &path, &headers) + "\r\n";
+        let request = self.head("GET", path, headers) + "\r\n";
         connection.write_all(request.as_bytes()).await.expect("a connection");
         let mut reader = BufReader::new(connection);
         let head = read_head(&mut reader).await;

@@ -3,12 +3,11 @@
 //! [`Outbox`] is the bounded queue of bytes to one client, [`stdio`] a connection over standard input and output, and
 //! [`Subscriber`] the cursor of one client in a session: it delivers live events while the client keeps up, and events
 //! from the store when the client has fallen behind. The door encodes the events ([`Recipient`]). [`Shares`] limits what one
-//! person may hold. [`routing`] is for doors that speak HTTP.
+//! person may hold.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod outbox;
 mod pipe;
-pub mod routing;
 mod shares;
 mod slow_body;
 pub mod stdio;

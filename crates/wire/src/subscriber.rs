@@ -13,16 +13,19 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use baton_protocol::SessionId;
-use baton_store::{Record, Seq, Span, StoreError};
+use baton_runtime::Runtime;
+use baton_runtime::session::{Batch, Calling, Port, Published, joined};
+use baton_store::{Page, Seq, Span, StoreError};
 use bytes::Bytes;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::{Closed, Outbox};
-use baton_runtime::Runtime;
-use baton_runtime::session::{Batch, Calling, Port, Published, joined};
 
 /// Number of events that are read from the store at once.
 const PAGE: usize = 200;
+
+/// Size of the events that are read from the store at once, in bytes. They are queued for the client, however slowly it reads.
+const PAGE_BYTES: usize = 1 << 20;
 
 /// Maximum number of ephemeral events that are queued for a client that is behind. The oldest are dropped first: they are
 /// out of date.
@@ -140,7 +143,8 @@ impl<R: Recipient> Subscriber<R> {
         loop {
             outbox.relieved().await?;
             let after = self.lock().delivered;
-            match self.runtime.store.read(session, Span::After { after, limit: PAGE }).await {
+            let span = Span::After { after, limit: PAGE };
+            match self.runtime.store.read_page(session, span, PAGE_BYTES).await {
                 Ok(page) => {
                     if self.send_page(session, page) {
                         return Ok(());
@@ -163,10 +167,10 @@ impl<R: Recipient> Subscriber<R> {
     }
 
     /// Sends a page of events that were held back. Returns whether it was the last one.
-    fn send_page(&self, session: &SessionId, page: Vec<Record>) -> bool {
+    fn send_page(&self, session: &SessionId, page: Page) -> bool {
         let mut cursor = self.lock();
-        let is_last = page.len() < PAGE;
-        for record in page {
+        let is_last = !page.is_cut && page.records.len() < PAGE;
+        for record in page.records {
             cursor.delivered = record.seq;
             self.send(session, &Published::new(Some(record.seq), &record.kind, record.body));
             cursor.due().iter().for_each(|event| self.send(session, event));

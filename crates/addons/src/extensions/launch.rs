@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use baton_process::{Ledger, Pipes, Start, Supervised};
 use baton_protocol::SessionId;
-use baton_tasks::TaskTracker;
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::{Available, Environment};
 
@@ -89,7 +89,7 @@ impl Launch<'_> {
         let tag = format!("{}/", uuid::Uuid::new_v4());
         // Before a process carries the tag: a killed server's successor ends what it finds there.
         let (noted, to_note) = (ledger.clone(), tag.clone());
-        drop(baton_tasks::spawn_blocking(move || noted.note(&to_note)).await);
+        drop(tokio::task::spawn_blocking(move || noted.note(&to_note)).await);
         let started = self.start_tagged(ledger, &tag);
         if started.is_err() {
             ledger.forget(&tag);
@@ -163,7 +163,7 @@ impl Process {
         tag: String,
     ) -> impl Future<Output = ()> + Send + use<> {
         let (end, exited, gone) = (self.end.clone(), self.exited.clone(), self.gone.clone());
-        let following = baton_tasks::spawn(self.diagnostics.clone().follow(stderr));
+        let following = tokio::spawn(self.diagnostics.clone().follow(stderr));
         async move {
             tokio::select! {
                 _ = supervised.wait() => {}
@@ -175,7 +175,7 @@ impl Process {
             let aborted = following.abort_handle();
             drop(timeout(CLOSE_GRACE, following).await);
             aborted.abort();
-            drop(baton_tasks::spawn_blocking(move || ledger.forget(&tag)).await);
+            drop(tokio::task::spawn_blocking(move || ledger.forget(&tag)).await);
             gone.cancel();
         }
     }

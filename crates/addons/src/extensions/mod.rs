@@ -8,12 +8,11 @@
 mod approvals;
 mod environment;
 mod launch;
-mod request;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
+use baton_disk::blocking;
 use baton_files::locations::Location;
 use baton_protocol::SessionId;
 use baton_settings::Settings;
@@ -24,7 +23,6 @@ use self::approvals::Approvals;
 pub use self::environment::Environment;
 use self::launch::Launch;
 pub use self::launch::{Diagnostics, Process};
-pub use self::request::ExtensionRequest;
 use crate::session_plugins::{self, PluginDirectory};
 use crate::{AddonOptions, SessionTrust};
 

@@ -61,7 +61,7 @@ impl Logins {
         Self {
             vault: TokenVault::new(home, keyring),
             network,
-            public: Arc::new(HttpClient::reaching(is_public)),
+            public: Arc::new(HttpClient::confined(is_public)),
             links: OpenLinks::default(),
             landing: Mutex::default(),
             refreshing: AsyncMutex::default(),
@@ -402,7 +402,34 @@ fn note(stored: Result<(), String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{LoginTarget, TokenOrigin, check_endpoint, is_inside};
+    use super::*;
+
+    #[tokio::test]
+    async fn server_on_the_internet_cannot_name_private_addresses() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Logins::new(home.path(), Arc::default(), false);
+        let server =
+            |url: &str| Protected { name: "s".into(), url: url.parse().unwrap(), oauth: Default::default() };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let named = [
+            format!("https://127.0.0.1:{port}/token"),
+            "https://10.0.0.5/token".into(),
+            "https://169.254.169.254/token".into(),
+            "https://[fd00::5]/token".into(),
+        ];
+        let public = logins.http_for(&server("https://93.184.216.34/mcp")).await;
+        for url in named {
+            let request = HttpRequest {
+                method: Method::Get,
+                url: url.parse().unwrap(),
+                headers: Vec::new(),
+                body: Default::default(),
+            };
+            let refused = public.send(request).await.err().unwrap().to_string();
+            assert!(refused.contains("not allowed"), "{url}: {refused}");
+        }
+    }
 
     #[test]
     fn configured_secret_goes_to_the_authorization_server_of_the_last_login_only() {

@@ -12,7 +12,7 @@ mod network;
 mod overview;
 mod private;
 mod probe;
-mod request;
+mod serve;
 mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,22 +20,21 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use baton_ask::mcp::McpServer;
 use baton_mcp::{Chosen, Host, HostOptions, OfferedTool};
 use baton_protocol::{Json, SessionId};
 use baton_settings::Settings;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 
 use self::link::SessionLink;
 use self::network::Network;
-pub use self::overview::{ServerOverview, ToolOverview};
 pub use self::probe::{Probe, ProbedTool, probe, protected};
-pub use self::request::McpRequest;
 use self::sources::Sources;
 use crate::session_plugins;
 use crate::{Addons, SessionPort, SessionTrust};
 pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};
-pub use baton_files::user_servers::UserServers;
+pub use baton_files::user_servers::{UserServerError, UserServers};
 pub use baton_mcp::oauth::parse_returned;
 pub use baton_mcp::{Declared, Origin, Protected, Reach, ServerConfig, describe};
 
@@ -131,7 +130,7 @@ impl SessionMcp {
     /// Shows clients the state of all servers, at the start of a turn.
     pub fn show_loaded(&self, model: Option<&str>) {
         let Some(host) = self.current() else { return };
-        let servers: Vec<Value> = host.list().iter().map(request::listed).collect();
+        let servers: Vec<McpServer> = host.list().iter().map(serve::listed).collect();
         self.link.show("session.mcp_servers_loaded", json!({ "servers": servers }));
         self.link.show("session.tools_updated", json!({ "model": model.unwrap_or_default() }));
     }
@@ -146,7 +145,7 @@ impl SessionMcp {
         }
         if had_private || host.is_some() {
             let (ledger, tag) = (self.addons.options.ledger.clone(), self.tag.clone());
-            drop(baton_tasks::spawn_blocking(move || ledger.forget(&tag)).await);
+            drop(tokio::task::spawn_blocking(move || ledger.forget(&tag)).await);
         }
     }
 
@@ -157,11 +156,17 @@ impl SessionMcp {
         // A client of any door may answer a form, where questions may wait.
         self.link.elicits.store(settings.elicitation || settings.questions, Ordering::Relaxed);
         self.link.expect_of_clients(settings);
+        let mut disabled = BTreeSet::new();
         if fresh || slot.is_none() {
             let workspace = settings.discovers().then_some(cwd.as_path());
             self.sources.set_ambient(self.addons.catalogue.declared(workspace, &self.trust.all()).await);
             let plugins = session_plugins::servers(&self.addons, settings, &cwd, &self.trust).await;
             self.sources.set_plugins(plugins);
+            let list = self.addons.user_servers.disabled(&self.addons.options.preferences).await;
+            if let Err(error) = &list {
+                tracing::warn!(session = %self.id, %error, "MCP servers are not started");
+            }
+            disabled = self.sources.set_disabled(list);
         }
         let wanted = self.sources.merged(&self.addons, settings);
         if let Some(host) = &*slot {
@@ -171,9 +176,6 @@ impl SessionMcp {
         if wanted.is_empty() && settings.disabled_mcp_servers.is_empty() {
             return None;
         }
-        let user = &self.addons.user_servers;
-        let mut disabled: BTreeSet<String> =
-            user.disabled(&self.addons.options.preferences).await.unwrap_or_default();
         disabled.retain(|name| wanted.contains_key(name));
         disabled.retain(|name| !settings.enabled_mcp_servers.contains(name));
         disabled.extend(settings.disabled_mcp_servers.iter().cloned());
@@ -211,7 +213,7 @@ impl SessionMcp {
     /// Records the tag before a process carries it: a killed server's successor ends what it finds there.
     async fn note_tag(&self) {
         let (ledger, tag) = (self.addons.options.ledger.clone(), self.tag.clone());
-        drop(baton_tasks::spawn_blocking(move || ledger.note(&tag)).await);
+        drop(tokio::task::spawn_blocking(move || ledger.note(&tag)).await);
     }
 
     fn known_private(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Host>>> {

@@ -12,7 +12,7 @@ use baton_mcp::{
 };
 use baton_model::http::HttpClient;
 use baton_process::Ledger;
-use baton_tasks::TaskTracker;
+use tokio_util::task::TaskTracker;
 
 use super::network::Network;
 use crate::Addons;
@@ -53,7 +53,7 @@ pub async fn probe(addons: &Arc<Addons>, declared: Declared, cwd: PathBuf, limit
     let (ledger, tag) = (host_options.ledger.clone(), host_options.tag.clone());
     // Before a process carries the tag: if this process is killed, the next server ends what it left.
     let (noting, noted) = (ledger.clone(), tag.clone());
-    drop(baton_tasks::spawn_blocking(move || noting.note(&noted)).await);
+    drop(tokio::task::spawn_blocking(move || noting.note(&noted)).await);
     let host = Host::new(host_options, merge([declared]), BTreeSet::new());
     host.start();
     let has_settled = tokio::time::timeout(limit, host.settle()).await.is_ok();
@@ -69,7 +69,7 @@ pub async fn probe(addons: &Arc<Addons>, declared: Declared, cwd: PathBuf, limit
         },
     };
     host.close().await;
-    drop(baton_tasks::spawn_blocking(move || ledger.close()).await);
+    drop(tokio::task::spawn_blocking(move || ledger.close()).await);
     probe
 }
 

@@ -9,18 +9,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use baton_core::{TrustQuestion, TrustTerm};
+use baton_files::server_catalogue::withheld;
 use baton_files::workspace_servers::WorkspaceFile;
 use baton_mcp::{Chosen, Declared, Origin, describe, merge};
 use baton_protocol::Json;
 use baton_protocol::agent::CustomAgent;
 use baton_protocol::permission::PermissionRequest;
+use baton_settings::Settings;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{SessionMcp, github};
 use crate::Addons;
 use crate::session_plugins::{self, UsedPlugin};
-use baton_settings::Settings;
 
 /// Declarations that are not part of a session's settings.
 #[derive(Default)]
@@ -29,6 +30,8 @@ pub(super) struct Sources {
     ambient: Mutex<Vec<Declared>>,
     /// Declarations of plugins.
     plugins: Mutex<Vec<Declared>>,
+    /// Why the list of disabled servers cannot be read, if it cannot.
+    unreadable_list: Mutex<Option<String>>,
     /// Digests of workspace files that the user was asked about while the session is open.
     asked: Mutex<BTreeSet<String>>,
 }
@@ -42,11 +45,30 @@ impl Sources {
         *lock(&self.plugins) = declared;
     }
 
-    /// Returns the declarations that count.
+    /// Takes the list of disabled servers. Returns the names on it.
+    pub(super) fn set_disabled(&self, list: Result<BTreeSet<String>, String>) -> BTreeSet<String> {
+        let (names, unreadable) = match list {
+            Ok(names) => (names, None),
+            Err(error) => (BTreeSet::new(), Some(error)),
+        };
+        *lock(&self.unreadable_list) = unreadable;
+        names
+    }
+
+    /// Returns the declarations that count. As long as the list of disabled servers cannot be read, only servers that the
+    /// session enables by name can be used.
     pub(super) fn merged(&self, addons: &Addons, settings: &Settings) -> BTreeMap<String, Chosen> {
         let (ambient, plugins) = (lock(&self.ambient).clone(), lock(&self.plugins).clone());
         let built_in = github::declared(addons.options.github.as_ref(), settings);
-        merge(of_session(settings).into_iter().chain(ambient).chain(plugins).chain(built_in))
+        let mut merged =
+            merge(of_session(settings).into_iter().chain(ambient).chain(plugins).chain(built_in));
+        if let Some(error) = &*lock(&self.unreadable_list) {
+            let is_withheld = |name: &String| !settings.enabled_mcp_servers.contains(name);
+            for (_, chosen) in merged.iter_mut().filter(|(name, _)| is_withheld(name)) {
+                *chosen = withheld(chosen.clone(), error);
+            }
+        }
+        merged
     }
 }
 

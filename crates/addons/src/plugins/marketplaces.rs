@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use baton_skills::Marketplace;
-use serde_json::{Value, json};
 
-use super::{Content, Plugins, is_remote, reading};
+use super::{
+    Content, KnownMarketplace, MarketplaceRefresh, MarketplaceRemoval, OfferedPlugin, Plugins, is_remote,
+    reading,
+};
 
 /// The marketplace that SDKs expect to be listed. It is on GitHub, so it cannot be used here.
 const DEFAULT: (&str, &str) = ("copilot-plugins", "github/copilot-plugins");
@@ -14,21 +16,26 @@ impl Plugins {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub async fn marketplaces(&self) -> Result<Value, String> {
+    pub async fn marketplaces(&self) -> Result<Vec<KnownMarketplace>, String> {
         let content: Content = self.file.read().await?;
-        let default =
-            json!({ "name": DEFAULT.0, "source": format!("GitHub: {}", DEFAULT.1), "isDefault": true });
-        let local = content.marketplaces.iter().map(|(name, path)| {
-            json!({ "name": name, "source": format!("Local: {}", path.display()), "isDefault": false })
+        let default = KnownMarketplace {
+            name: DEFAULT.0.to_owned(),
+            source: format!("GitHub: {}", DEFAULT.1),
+            is_default: true,
+        };
+        let local = content.marketplaces.into_iter().map(|(name, path)| KnownMarketplace {
+            name,
+            source: format!("Local: {}", path.display()),
+            is_default: false,
         });
-        Ok(json!({ "marketplaces": std::iter::once(default).chain(local).collect::<Vec<_>>() }))
+        Ok(std::iter::once(default).chain(local).collect())
     }
 
     /// Adds a marketplace in a directory. Replies its name.
     ///
     /// # Errors
     /// When it cannot be read, or one of that name is known.
-    pub async fn add_marketplace(&self, source: &str, base: &Path) -> Result<Value, String> {
+    pub async fn add_marketplace(&self, source: &str, base: &Path) -> Result<String, String> {
         if is_remote(source) {
             return Err(format!("{source} is not on this machine; clone it, and add its directory"));
         }
@@ -44,14 +51,14 @@ impl Plugins {
             Ok(())
         };
         self.file.edit(edit).await??;
-        Ok(json!({ "name": name }))
+        Ok(name)
     }
 
     /// Removes a marketplace. Without force, one whose plugins are installed stays.
     ///
     /// # Errors
     /// When it is not known, or is the default one.
-    pub async fn remove_marketplace(&self, name: String, force: bool) -> Result<Value, String> {
+    pub async fn remove_marketplace(&self, name: String, force: bool) -> Result<MarketplaceRemoval, String> {
         if name == DEFAULT.0 {
             return Err(format!("Marketplace \"{name}\" is the default one and cannot be removed"));
         }
@@ -62,11 +69,11 @@ impl Plugins {
             let dependent = content.installed.iter().filter(|plugin| plugin.marketplace == name);
             let dependent: Vec<String> = dependent.map(|plugin| plugin.name.clone()).collect();
             if !dependent.is_empty() && !force {
-                return Ok(json!({ "removed": false, "dependentPlugins": dependent }));
+                return Ok(MarketplaceRemoval { removed: false, dependent_plugins: dependent });
             }
             content.marketplaces.remove(&name);
             content.installed.retain(|plugin| plugin.marketplace != name);
-            Ok(json!({ "removed": true }))
+            Ok(MarketplaceRemoval { removed: true, dependent_plugins: Vec::new() })
         };
         self.file.edit(edit).await?
     }
@@ -75,26 +82,22 @@ impl Plugins {
     ///
     /// # Errors
     /// When it is not known, or cannot be read.
-    pub async fn browse(&self, name: &str) -> Result<Value, String> {
+    pub async fn browse(&self, name: &str) -> Result<Vec<OfferedPlugin>, String> {
         let root = root_of(&self.file.read().await?, name)?;
         let found = reading(move || Marketplace::load(&root)).await?;
-        let listed = found.plugins.iter().map(|plugin| {
-            let mut listed = json!({ "name": plugin.name });
-            for (name, text) in [("description", &plugin.description), ("version", &plugin.version)] {
-                if let Some(text) = text {
-                    listed[name] = json!(text);
-                }
-            }
-            listed
+        let offered = found.plugins.iter().map(|plugin| OfferedPlugin {
+            name: plugin.name.clone(),
+            description: plugin.description.clone(),
+            version: plugin.version.clone(),
         });
-        Ok(json!({ "plugins": listed.collect::<Vec<_>>() }))
+        Ok(offered.collect())
     }
 
     /// Reads marketplaces again: one, or all.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub async fn refresh(&self, name: Option<String>) -> Result<Value, String> {
+    pub async fn refresh(&self, name: Option<String>) -> Result<Vec<MarketplaceRefresh>, String> {
         let content: Content = self.file.read().await?;
         let names = match name {
             Some(name) => vec![name],
@@ -102,12 +105,10 @@ impl Plugins {
         };
         let mut results = Vec::new();
         for name in names {
-            results.push(match self.browse(&name).await {
-                Ok(_) => json!({ "name": name, "success": true }),
-                Err(error) => json!({ "name": name, "success": false, "error": error }),
-            });
+            let error = self.browse(&name).await.err();
+            results.push(MarketplaceRefresh { name, success: error.is_none(), error });
         }
-        Ok(json!({ "results": results }))
+        Ok(results)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use baton_agent::blocking;
+use baton_ask::skills::SkillEntry;
+use baton_disk::blocking;
 use baton_skills::{AgentPlace, Severity, SkillPlaces, agent_places, scan_agents, skill_places};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{DISABLED, described, disabled, scan_all, user_home};
+use super::{DISABLED, DisabledSkills, described, disabled, scan_all, user_home};
 use crate::Addons;
 
 /// Where to look.
@@ -48,16 +49,84 @@ impl Discovery {
     }
 }
 
+/// Skills that were found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DiscoveredSkills {
+    /// The skills, used or not.
+    pub skills: Vec<SkillEntry>,
+    /// Why others cannot be used.
+    pub errors: Vec<String>,
+}
+
+/// Agents that were found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DiscoveredAgents {
+    /// The agents.
+    pub agents: Vec<DiscoveredAgent>,
+}
+
+/// An agent of a file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiscoveredAgent {
+    /// Its id: its file.
+    pub id: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// Its name for people.
+    pub display_name: String,
+    /// When to use it.
+    pub description: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// `project` or `user`.
+    pub source: &'static str,
+    /// Whether users can select it.
+    pub user_invocable: bool,
+    /// Tools that it may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Its model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Skills in its prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skills: Option<Vec<String>>,
+}
+
+/// Directories in which something is looked for, whether they exist or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DiscoveryPaths {
+    /// The directories.
+    pub paths: Vec<DiscoveryPath>,
+}
+
+/// A directory in which something is looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiscoveryPath {
+    /// The directory.
+    pub path: PathBuf,
+    /// Where its files come from.
+    pub scope: &'static str,
+    /// Whether new files belong here.
+    pub preferred_for_creation: bool,
+    /// The project that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_path: Option<PathBuf>,
+}
+
 /// Finds skills.
 ///
 /// # Errors
 /// When a file system does not respond.
-pub async fn discover(addons: &Addons, discovery: &Discovery) -> Result<Value, String> {
+pub async fn discover(addons: &Addons, discovery: &Discovery) -> Result<DiscoveredSkills, String> {
     let places = discovery.places(addons);
-    let found = blocking::run(move || scan_all(&places)).await.map_err(|error| error.to_string())?;
-    let disabled = disabled(addons).await;
-    let skills: Vec<Value> =
-        found.skills.iter().map(|skill| described(skill, !disabled.contains(&skill.name))).collect();
+    let mut found = blocking::run(move || scan_all(&places)).await.map_err(|error| error.to_string())?;
+    let (disabled, unreadable) = DisabledSkills::read(addons).await;
+    found.problems.extend(unreadable);
+    let skills =
+        found.skills.iter().map(|skill| described(skill, !disabled.may_contain(&skill.name))).collect();
     // Paths of this machine are not for callers that must not see it.
     let errors: Vec<String> = match discovery.includes_host() {
         false => Vec::new(),
@@ -68,25 +137,19 @@ pub async fn discover(addons: &Addons, discovery: &Discovery) -> Result<Value, S
             .map(ToString::to_string)
             .collect(),
     };
-    Ok(json!({ "skills": skills, "errors": errors }))
+    Ok(DiscoveredSkills { skills, errors })
 }
 
 /// Lists the directories in which skills are looked for, whether they exist or not.
 #[must_use]
-pub fn discovery_paths(addons: &Addons, discovery: &Discovery) -> Value {
-    let path = |place: &baton_skills::SearchedDirectory| {
-        let mut path = json!({
-            "path": place.path,
-            "scope": place.origin.source,
-            "preferredForCreation": place.is_preferred,
-        });
-        if let Some(project) = &place.origin.project {
-            path["projectPath"] = json!(project);
-        }
-        path
+pub fn discovery_paths(addons: &Addons, discovery: &Discovery) -> DiscoveryPaths {
+    let path = |place: baton_skills::SearchedDirectory| DiscoveryPath {
+        path: place.path,
+        scope: place.origin.source.as_str(),
+        preferred_for_creation: place.is_preferred,
+        project_path: place.origin.project,
     };
-    let places = skill_places(&discovery.places(addons));
-    json!({ "paths": places.iter().map(path).collect::<Vec<_>>() })
+    DiscoveryPaths { paths: skill_places(&discovery.places(addons)).into_iter().map(path).collect() }
 }
 
 fn places_of_agents(addons: &Addons, discovery: &Discovery) -> Vec<AgentPlace> {
@@ -98,49 +161,43 @@ fn places_of_agents(addons: &Addons, discovery: &Discovery) -> Vec<AgentPlace> {
 ///
 /// # Errors
 /// When a file system does not respond.
-pub async fn discover_agents(addons: &Addons, discovery: &Discovery) -> Result<Value, String> {
+pub async fn discover_agents(addons: &Addons, discovery: &Discovery) -> Result<DiscoveredAgents, String> {
     let places = places_of_agents(addons, discovery);
     let find = move || {
         let mut agents = Vec::new();
         for place in places {
             let source = if place.project.is_some() { "project" } else { "user" };
             for found in scan_agents(&place.path, None).0 {
-                agents.push(json!({
-                    "id": found.path,
-                    "name": found.agent.name,
-                    "displayName": found.agent.display(),
-                    "description": found.agent.description.clone().unwrap_or_default(),
-                    "path": found.path,
-                    "source": source,
-                    "userInvocable": found.user_invocable,
-                    "tools": found.agent.tools,
-                    "model": found.agent.model,
-                    "skills": found.agent.skills,
-                }));
+                agents.push(DiscoveredAgent {
+                    id: found.path.clone(),
+                    name: found.agent.name.clone(),
+                    display_name: found.agent.display().to_owned(),
+                    description: found.agent.description.clone().unwrap_or_default(),
+                    path: found.path,
+                    source,
+                    user_invocable: found.user_invocable,
+                    tools: found.agent.tools,
+                    model: found.agent.model,
+                    skills: found.agent.skills,
+                });
             }
         }
         agents
     };
-    let mut agents = blocking::run(find).await.map_err(|error| error.to_string())?;
-    for agent in agents.iter_mut().filter_map(Value::as_object_mut) {
-        agent.retain(|_, value| !value.is_null());
-    }
-    Ok(json!({ "agents": agents }))
+    let agents = blocking::run(find).await.map_err(|error| error.to_string())?;
+    Ok(DiscoveredAgents { agents })
 }
 
 /// Lists the directories in which agents are looked for, whether they exist or not.
 #[must_use]
-pub fn agent_discovery_paths(addons: &Addons, discovery: &Discovery) -> Value {
-    let path = |place: &AgentPlace| {
-        let scope = if place.project.is_some() { "project" } else { "user" };
-        let mut path =
-            json!({ "path": place.path, "scope": scope, "preferredForCreation": place.is_preferred });
-        if let Some(project) = &place.project {
-            path["projectPath"] = json!(project);
-        }
-        path
+pub fn agent_discovery_paths(addons: &Addons, discovery: &Discovery) -> DiscoveryPaths {
+    let path = |place: AgentPlace| DiscoveryPath {
+        scope: if place.project.is_some() { "project" } else { "user" },
+        path: place.path,
+        preferred_for_creation: place.is_preferred,
+        project_path: place.project,
     };
-    json!({ "paths": places_of_agents(addons, discovery).iter().map(path).collect::<Vec<_>>() })
+    DiscoveryPaths { paths: places_of_agents(addons, discovery).into_iter().map(path).collect() }
 }
 
 /// Replaces the list of skills that no session uses.
@@ -157,7 +214,7 @@ pub async fn set_disabled(addons: &Addons, names: Vec<String>) -> Result<(), Str
 /// # Errors
 /// When the user's settings cannot be read or written.
 pub async fn set_skill_disabled(addons: &Addons, name: String, is_disabled: bool) -> Result<(), String> {
-    let mut names = disabled(addons).await;
+    let mut names = disabled(addons).await?;
     if is_disabled {
         names.insert(name);
     } else {

@@ -9,14 +9,15 @@
 mod discover;
 pub mod overview;
 mod provider;
-mod request;
+mod serve;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use baton_agent::blocking;
 use baton_agent::tools::skill::AvailableSkill;
+use baton_ask::skills::SkillEntry;
+use baton_disk::blocking;
 use baton_protocol::agent::CustomAgent;
 use baton_protocol::event::{SkillInvoked, SkillTrigger, WorkContext};
 use baton_protocol::{Body, ClientId, Json, SessionId};
@@ -28,10 +29,9 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 
 pub use self::discover::{
-    Discovery, agent_discovery_paths, discover, discover_agents, discovery_paths, set_disabled,
-    set_skill_disabled,
+    DiscoveredAgent, DiscoveredAgents, DiscoveredSkills, Discovery, DiscoveryPath, DiscoveryPaths,
+    agent_discovery_paths, discover, discover_agents, discovery_paths, set_disabled, set_skill_disabled,
 };
-pub use self::request::SkillsRequest;
 use crate::session_plugins::{self, Loaded, PluginDirectory, PluginHook, UsedPlugin};
 use crate::{AddonOptions, Addons, SessionPort, SessionTrust};
 use baton_settings::Settings;
@@ -78,7 +78,42 @@ pub struct Catalogue {
     /// Agents of plugins, the project and the user.
     pub agents: Vec<CustomAgent>,
     /// Skills that the user has disabled for all sessions.
-    disabled: BTreeSet<String>,
+    disabled: DisabledSkills,
+}
+
+/// The user's list of disabled skills.
+#[derive(Debug)]
+enum DisabledSkills {
+    Names(BTreeSet<String>),
+    /// The list cannot be read, so any skill may be on it.
+    Unreadable,
+}
+
+impl Default for DisabledSkills {
+    fn default() -> Self {
+        Self::Names(BTreeSet::new())
+    }
+}
+
+impl DisabledSkills {
+    /// Reads the list. Also returns what is wrong with it.
+    async fn read(addons: &Addons) -> (Self, Option<Problem>) {
+        match disabled(addons).await {
+            Ok(names) => (Self::Names(names), None),
+            Err(why) => {
+                let why = format!("no skill is used, because it may be disabled: {why}");
+                let path = PathBuf::from("settings.json");
+                (Self::Unreadable, Some(Problem { path, why, severity: Severity::Error }))
+            }
+        }
+    }
+
+    fn may_contain(&self, name: &str) -> bool {
+        match self {
+            Self::Names(names) => names.contains(name),
+            Self::Unreadable => true,
+        }
+    }
 }
 
 impl Catalogue {
@@ -86,7 +121,7 @@ impl Catalogue {
     pub fn is_enabled(&self, skill: &Skill, settings: &Settings) -> bool {
         let named = |names: &[String]| names.iter().any(|name| skill.is_named(name));
         named(&settings.enabled_skills)
-            || !named(&settings.disabled_skills) && !self.disabled.contains(&skill.name)
+            || !named(&settings.disabled_skills) && !self.disabled.may_contain(&skill.name)
     }
 
     /// Finds a skill that the session uses.
@@ -102,7 +137,7 @@ impl Catalogue {
     }
 
     /// Lists the skills for clients.
-    fn listed(&self, settings: &Settings) -> Vec<Value> {
+    fn listed(&self, settings: &Settings) -> Vec<SkillEntry> {
         self.skills.iter().map(|skill| described(skill, self.is_enabled(skill, settings))).collect()
     }
 }
@@ -211,10 +246,11 @@ impl SessionSkills {
         if let Some(client) = wanted.provider {
             found.add(provider::list(&*self.session, client, &self.id).await);
         }
+        let (disabled, unreadable) = DisabledSkills::read(&self.addons).await;
+        found.problems.extend(unreadable);
         for problem in &found.problems {
             tracing::warn!(session = %self.id, "{problem}");
         }
-        let disabled = disabled(&self.addons).await;
         let catalogue = Arc::new(Catalogue {
             // What could not be read is looked for again.
             wanted: Some(wanted).filter(|_| !hung),
@@ -262,7 +298,7 @@ impl SessionSkills {
     }
 
     /// Shows clients the skills.
-    fn show(&self, skills: &[Value]) {
+    fn show(&self, skills: &[SkillEntry]) {
         let data = Json::from(json!({ "skills": skills }));
         let loaded = Body::Unknown { kind: "session.skills_loaded".into(), data };
         self.session.show(loaded);
@@ -331,9 +367,18 @@ fn scan_all(places: &SkillPlaces) -> SkillScan {
 }
 
 /// Returns the names of the skills that the user has disabled for all sessions.
-async fn disabled(addons: &Addons) -> BTreeSet<String> {
-    let stored = addons.options.preferences.get(DISABLED).await.ok().flatten();
-    stored.and_then(|names| baton_json::from_value(&names).ok()).unwrap_or_default()
+///
+/// # Errors
+/// When the settings cannot be read, or the list in them is malformed. No skill may be used then.
+async fn disabled(addons: &Addons) -> Result<BTreeSet<String>, String> {
+    let Some(names) = addons.options.preferences.get(DISABLED).await? else { return Ok(BTreeSet::new()) };
+    names_in(&names)
+}
+
+fn names_in(list: &Value) -> Result<BTreeSet<String>, String> {
+    baton_json::from_value(list).map_err(|error| {
+        format!("{DISABLED} in settings.json is not a list of names; correct or remove it: {error}")
+    })
 }
 
 /// Returns the home directory of the user.
@@ -343,31 +388,32 @@ fn user_home(options: &AddonOptions) -> Option<PathBuf> {
 }
 
 /// Describes a skill for clients.
-fn described(skill: &Skill, enabled: bool) -> Value {
-    let mut described = json!({
-        "name": skill.name,
-        "commandName": skill.command,
-        "description": skill.description,
-        "source": skill.origin.source,
-        "userInvocable": skill.user_invocable,
-        "enabled": enabled,
-        "path": skill.path,
-    });
-    if let Some(plugin) = &skill.origin.plugin {
-        described["pluginName"] = json!(plugin.name);
+fn described(skill: &Skill, enabled: bool) -> SkillEntry {
+    SkillEntry {
+        name: skill.name.clone(),
+        command_name: skill.command.clone(),
+        description: skill.description.clone(),
+        source: skill.origin.source.as_str().to_owned(),
+        user_invocable: skill.user_invocable,
+        enabled,
+        path: skill.path.clone(),
+        plugin_name: skill.origin.plugin.as_ref().map(|plugin| plugin.name.clone()),
+        project_path: skill.origin.project.clone(),
+        argument_hint: skill.argument_hint.clone(),
     }
-    if let Some(project) = &skill.origin.project {
-        described["projectPath"] = json!(project);
-    }
-    if let Some(hint) = &skill.argument_hint {
-        described["argumentHint"] = json!(hint);
-    }
-    described
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn malformed_list_of_disabled_skills_disables_all() {
+        assert!(names_in(&json!("a")).is_err() && names_in(&json!([1])).is_err());
+        assert_eq!(names_in(&json!(["a"])), Ok(BTreeSet::from(["a".to_owned()])));
+        assert!(DisabledSkills::Unreadable.may_contain("any"));
+        assert!(!DisabledSkills::default().may_contain("any"));
+    }
 
     #[test]
     fn agents_of_files_replace_no_others() {

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
+use baton_disk::blocking;
 use baton_skills::{Skill, SkillPlaces, skill_places};
 use serde::{Deserialize, Serialize};
 
-use super::{disabled, scan_all, user_home};
+use super::{DisabledSkills, scan_all, user_home};
 use crate::Addons;
 use crate::session_plugins::{self, PluginDirectory, Trust};
 
@@ -62,9 +62,10 @@ pub struct SkillDirectory {
 /// # Errors
 /// When a file system does not respond.
 pub async fn overview(addons: &Addons, cwd: Option<&Path>) -> Result<SkillsOverview, String> {
-    let (skills, problems) = find(addons, cwd).await?;
-    let disabled = disabled(addons).await;
-    let skills = skills.iter().map(|skill| described(skill, !disabled.contains(&skill.name)));
+    let (skills, mut problems) = find(addons, cwd).await?;
+    let (disabled, unreadable) = DisabledSkills::read(addons).await;
+    problems.extend(unreadable.map(|problem| problem.to_string()));
+    let skills = skills.iter().map(|skill| described(skill, !disabled.may_contain(&skill.name)));
     Ok(SkillsOverview { skills: skills.collect(), problems })
 }
 
@@ -79,7 +80,8 @@ pub async fn read(
 ) -> Result<Option<(SkillOverview, String)>, String> {
     let (skills, _) = find(addons, cwd).await?;
     let Some(skill) = skills.into_iter().find(|skill| skill.is_named(name)) else { return Ok(None) };
-    let overview = described(&skill, !disabled(addons).await.contains(&skill.name));
+    let (disabled, _) = DisabledSkills::read(addons).await;
+    let overview = described(&skill, !disabled.may_contain(&skill.name));
     let text = blocking::run(move || skill.read()).await.map_err(|error| error.to_string())?;
     let failed = |why| format!("failed to read {}: {why}", overview.path.display());
     let text = text.unwrap_or_else(|| Ok(String::new())).map_err(failed)?;

@@ -7,7 +7,6 @@
 //! are executing. A run that is stored as running and does not execute there was interrupted.
 
 mod execution;
-mod request;
 mod run;
 mod session;
 mod shown;
@@ -16,15 +15,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use baton_ask::workflows::RunStatus;
 use baton_files::json_file::JsonFile;
 pub use baton_protocol::workflow::{Definition, Limits, Phase, Vocabulary};
 use serde::{Deserialize, Serialize};
 
 pub use self::execution::Execution;
-pub use self::request::{AgentTask, WorkflowAction, WorkflowError, WorkflowRequest};
-pub use self::run::{LARGEST_RESULT, LineKind, ReportedLine, Run, Settled, Status};
+pub use self::run::{LARGEST_RESULT, Run, Settled};
 pub use self::session::SessionWorkflows;
-pub use self::shown::Page;
 use crate::Awaited;
 
 /// Most runs that are kept of a session. The oldest that have ended are dropped.
@@ -114,7 +112,7 @@ impl Content {
         let size = |run: &Run| serde_json::to_vec(run).map_or(0, |bytes| bytes.len());
         let mut used: usize = self.runs.iter().map(size).sum();
         while self.runs.len() > MOST_RUNS || used > largest {
-            let ended = self.runs.iter().position(|run| run.status != Status::Running);
+            let ended = self.runs.iter().position(|run| run.status != RunStatus::Running);
             let Some(dropped) = ended.or((self.runs.len() > MOST_RUNS).then_some(0)) else { break };
             used = used.saturating_sub(size(&self.runs.remove(dropped)));
         }
@@ -148,7 +146,7 @@ mod tests {
         workflows.change("a", |run| run.settle(Settled::cancelled(), 2)).await.unwrap().unwrap();
         assert!(workflows.change("b", |_| ()).await.unwrap().is_none());
         let read = Workflows::new(dir.path(), shared()).get("a").await.unwrap().unwrap();
-        assert_eq!(read.status, Status::Cancelled);
+        assert_eq!(read.status, RunStatus::Cancelled);
     }
 
     #[test]

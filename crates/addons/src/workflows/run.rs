@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use baton_ask::workflows::{LineKind, ProgressLine, ReportedLine, RunStatus};
 use baton_protocol::workflow::{Definition, Limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,57 +18,11 @@ pub const LARGEST_RESULT: usize = 4 * 1024 * 1024;
 /// Longest error of a run, in bytes; the rest is cut.
 const LONGEST_ERROR: usize = 64 * 1024;
 
-/// Status of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Its code is running.
-    Running,
-    /// It has a result.
-    Completed,
-    /// It was interrupted, or reached a limit.
-    Halted,
-    /// A client cancelled it.
-    Cancelled,
-    /// Its code failed.
-    Error,
-}
-
-/// A line of progress that a workflow reports.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReportedLine {
-    /// `log` or `phase`.
-    pub kind: LineKind,
-    /// The line, or the title of the phase that begins.
-    pub text: String,
-}
-
-/// Kind of a progress line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LineKind {
-    /// A message.
-    Log,
-    /// A phase begins.
-    Phase,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Line {
-    pub(super) seq: u64,
-    pub(super) attempt: u32,
-    pub(super) phase_id: Option<String>,
-    pub(super) recorded_at: u64,
-    pub(super) kind: LineKind,
-    pub(super) text: String,
-}
-
 /// How a run has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settled {
     /// The final status.
-    pub status: Status,
+    pub status: RunStatus,
     /// The result of a completed run.
     pub result: Option<Value>,
     /// The error of a failed run.
@@ -86,21 +41,21 @@ impl Settled {
         if size > LARGEST_RESULT {
             return Self::failed(format!("the result has more than {LARGEST_RESULT} bytes"));
         }
-        Self { status: Status::Completed, result, error: None, reason: None, limit: None }
+        Self { status: RunStatus::Completed, result, error: None, reason: None, limit: None }
     }
 
     /// A run whose code failed.
     #[must_use]
     pub fn failed(mut error: String) -> Self {
         error.truncate(error.floor_char_boundary(LONGEST_ERROR));
-        Self { status: Status::Error, result: None, error: Some(error), reason: None, limit: None }
+        Self { status: RunStatus::Error, result: None, error: Some(error), reason: None, limit: None }
     }
 
     /// A run that was interrupted.
     #[must_use]
     pub fn halted(reason: &str) -> Self {
         let reason = Some(reason.to_owned());
-        Self { status: Status::Halted, result: None, error: None, reason, limit: None }
+        Self { status: RunStatus::Halted, result: None, error: None, reason, limit: None }
     }
 
     /// A run that has reached a limit.
@@ -112,7 +67,7 @@ impl Settled {
     /// A run that a client cancelled.
     #[must_use]
     pub fn cancelled() -> Self {
-        Self { status: Status::Cancelled, ..Self::halted("cancelled") }
+        Self { status: RunStatus::Cancelled, ..Self::halted("cancelled") }
     }
 }
 
@@ -128,7 +83,7 @@ pub struct Run {
     /// Its limits.
     pub limits: Limits,
     /// Its status.
-    pub status: Status,
+    pub status: RunStatus,
     /// How often it was started.
     pub attempt: u32,
     /// Sub-agents that it has started.
@@ -145,7 +100,7 @@ pub struct Run {
     pub(super) reason: Option<String>,
     pub(super) failure: Option<Value>,
     pub(super) phases: Vec<EnteredPhase>,
-    pub(super) lines: VecDeque<Line>,
+    pub(super) lines: VecDeque<ProgressLine>,
     pub(super) last_line: u64,
     pub(super) journal: BTreeMap<String, Value>,
 }
@@ -170,7 +125,7 @@ impl Run {
             definition,
             args,
             limits,
-            status: Status::Running,
+            status: RunStatus::Running,
             attempt: 1,
             spawned: 0,
             executor: Value::Null,
@@ -202,14 +157,14 @@ impl Run {
     /// With code and text, when it is running or completed.
     pub fn resume(&mut self, limits: Limits, now: u64) -> Result<(), (&'static str, String)> {
         match self.status {
-            Status::Running => return Err(("already_active", format!("run \"{}\" is running", self.id))),
-            Status::Completed => {
+            RunStatus::Running => return Err(("already_active", format!("run \"{}\" is running", self.id))),
+            RunStatus::Completed => {
                 return Err(("non_resumable", format!("run \"{}\" has completed; start a new one", self.id)));
             }
-            Status::Halted | Status::Cancelled | Status::Error => {}
+            RunStatus::Halted | RunStatus::Cancelled | RunStatus::Error => {}
         }
         self.limits = self.limits.replaced_by(limits);
-        self.status = Status::Running;
+        self.status = RunStatus::Running;
         self.attempt += 1;
         (self.error, self.reason, self.failure, self.completed_at) = (None, None, None, None);
         self.started_at = now;
@@ -219,7 +174,7 @@ impl Run {
 
     /// Ends it. A run that has ended stays as it is.
     pub fn settle(&mut self, settled: Settled, now: u64) {
-        if self.status != Status::Running {
+        if self.status != RunStatus::Running {
             return;
         }
         self.leave_phase(now);
@@ -242,7 +197,7 @@ impl Run {
             self.last_line += 1;
             let phase_id = self.current_phase().map(|phase| phase.title.clone());
             let (seq, attempt) = (self.last_line, self.attempt);
-            self.lines.push_back(Line { seq, attempt, phase_id, recorded_at: now, kind, text });
+            self.lines.push_back(ProgressLine { seq, attempt, phase_id, recorded_at: now, kind, text });
             if self.lines.len() > MOST_LINES {
                 self.lines.pop_front();
             }
@@ -341,14 +296,14 @@ pub(super) mod tests {
         run.journal("step".into(), json!("kept"), 11).unwrap();
         assert_eq!(run.resume(Limits::default(), 12).unwrap_err().0, "already_active");
         run.settle(Settled::failed("no".into()), 12);
-        assert_eq!(run.envelope(), json!({"runId": "1", "status": "error", "error": "no"}));
+        assert_eq!(json!(run.outcome()), json!({"runId": "1", "status": "error", "error": "no"}));
         run.settle(Settled::completed(None), 13);
-        assert_eq!(run.status, Status::Error, "the first outcome counts");
+        assert_eq!(run.status, RunStatus::Error, "the first outcome counts");
         run.resume(Limits::default(), 14).unwrap();
         assert_eq!((run.attempt, run.journaled("step")), (2, Some(&json!("kept"))));
-        assert_eq!(run.envelope(), json!({"runId": "1", "status": "running"}));
+        assert_eq!(json!(run.outcome()), json!({"runId": "1", "status": "running"}));
         run.settle(Settled::completed(Some(json!([1, "two"]))), 15);
-        assert_eq!(run.envelope()["result"], json!([1, "two"]));
+        assert_eq!(json!(run.outcome())["result"], json!([1, "two"]));
         assert_eq!(run.resume(Limits::default(), 16).unwrap_err().0, "non_resumable");
     }
 
@@ -360,7 +315,7 @@ pub(super) mod tests {
         assert!(run.lines[0].text.len() <= LONGEST_LINE);
         assert!(run.journal("k".into(), json!("x".repeat(LARGEST_JOURNAL)), 21).is_err());
         let large = Settled::completed(Some(json!("x".repeat(LARGEST_RESULT))));
-        assert_eq!(large.status, Status::Error);
+        assert_eq!(large.status, RunStatus::Error);
         let error = Settled::failed("é".repeat(LONGEST_ERROR)).error.unwrap();
         assert!(error.len() <= LONGEST_ERROR);
     }

@@ -7,25 +7,26 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use baton_ask::workflows::{
+    RecallStep, RecordStep, ReportProgress, RunList, RunOutcome, RunStatus, StartRun, WorkflowError,
+    WorkflowsAsk, WorkflowsReply,
+};
 use baton_protocol::event::Body;
 use baton_protocol::params::SessionParams;
 use baton_protocol::workflow::{Definition, Limits, Vocabulary};
 use baton_protocol::{ClientId, Json, SessionId};
-use baton_tasks::TaskTracker;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::execution::{Execution, Executor};
-use super::request::{WorkflowAction, WorkflowError, WorkflowRequest};
-use super::run::{Run, Settled, Status};
+use super::run::{Run, Settled};
 use super::{Workflows, now};
 use crate::SessionPort;
 
 /// Most runs of a session that execute at a time.
 const MOST_EXECUTING: usize = 32;
-
-type Served = Result<Value, WorkflowError>;
 
 /// Workflows of a live session.
 pub struct SessionWorkflows {
@@ -114,7 +115,7 @@ impl SessionWorkflows {
             Ok(runs) => runs,
             Err(error) => return tracing::warn!(error, "cannot read the runs of workflows"),
         };
-        for run in runs.iter().filter(|run| run.status == Status::Running) {
+        for run in runs.iter().filter(|run| run.status == RunStatus::Running) {
             match self.interrupt(&run.id).await {
                 Ok(Some(run)) => self.lock().interrupted.push((run.id.clone(), run.revision())),
                 Ok(None) => {}
@@ -144,53 +145,60 @@ impl SessionWorkflows {
         events
     }
 
-    /// Serves a request, except for sub-agents: they are work of the session.
-    ///
-    /// # Errors
-    /// With code and message for the client.
-    pub async fn serve(self: &Arc<Self>, request: WorkflowRequest) -> Served {
-        let WorkflowRequest { vocabulary, action } = request;
-        let name_field = vocabulary.name_field();
-        match action {
-            WorkflowAction::Start { name, args, limits } => self.start(&name, args, limits, vocabulary).await,
-            WorkflowAction::Resume { run, limits } => {
-                let run = self.resume(&run, limits, vocabulary).await?;
-                Ok(json!({ name_field: run.definition.name, "run": run.envelope() }))
+    /// Serves an ask, except for sub-agents: they are work of the session.
+    pub async fn serve(self: &Arc<Self>, ask: WorkflowsAsk) -> WorkflowsReply {
+        use WorkflowsReply as Reply;
+        match ask {
+            WorkflowsAsk::StartRun(ask) => Reply::StartRun(Box::new(self.start(ask).await)),
+            WorkflowsAsk::ResumeRun(ask) => {
+                let resumed = self.resume(&ask.run, ask.limits, ask.events).await;
+                let shown = resumed.map(|run| (run.definition.name.clone(), run.outcome()));
+                Reply::ResumeRun(Box::new(shown))
             }
-            WorkflowAction::Get { run } => Ok(self.read(&run).await?.envelope()),
-            WorkflowAction::Describe { run } => Ok(self.read(&run).await?.detail(name_field, now())),
-            WorkflowAction::Progress { run, page } => Ok(self.read(&run).await?.progress(&page)),
-            WorkflowAction::List { limit } => self.list(limit, vocabulary).await,
-            WorkflowAction::Cancel { run } => {
-                let execution = self.lock().executing.get(&run).cloned();
-                if let Some(execution) = execution {
-                    execution.cancel.cancel();
-                    execution.over.cancelled().await;
-                }
-                Ok(self.read(&run).await?.envelope())
+            WorkflowsAsk::GetRun(ask) => {
+                Reply::GetRun(Box::new(self.read(&ask.run).await.map(|run| run.outcome())))
             }
-            WorkflowAction::Log { run, token, lines } => {
+            WorkflowsAsk::DescribeRun(ask) => {
+                Reply::DescribeRun(Box::new(self.read(&ask.run).await.map(|run| run.details(now()))))
+            }
+            WorkflowsAsk::ReadRunProgress(ask) => {
+                let read = self.read(&ask.run).await;
+                Reply::ReadRunProgress(Box::new(read.map(|run| run.progress(&ask.page))))
+            }
+            WorkflowsAsk::ListRuns(ask) => Reply::ListRuns(Box::new(self.list(ask.limit).await)),
+            WorkflowsAsk::CancelRun(ask) => Reply::CancelRun(Box::new(self.cancel(&ask.run).await)),
+            WorkflowsAsk::ReportProgress(ReportProgress { run, token, lines }) => {
                 let now = now();
-                self.report(&run, &token, move |run| run.report(lines, now)).await?;
-                Ok(json!({}))
+                let reported = self.report(&run, &token, move |run| run.report(lines, now)).await;
+                Reply::ReportProgress(Box::new(reported))
             }
-            WorkflowAction::Recall { run, token, key } => {
-                self.execution(&run, &token)?;
-                let run = self.stored(&run).await?;
-                Ok(match run.journaled(&key) {
-                    Some(result) => json!({ "hit": true, "resultJson": result }),
-                    None => json!({ "hit": false }),
-                })
-            }
-            WorkflowAction::Record { run, token, key, result } => {
+            WorkflowsAsk::RecallStep(ask) => Reply::RecallStep(Box::new(self.recall(ask).await)),
+            WorkflowsAsk::RecordStep(RecordStep { run, token, key, result }) => {
                 let now = now();
-                let put = self.report(&run, &token, move |run| run.journal(key, result, now)).await?;
-                put.map_err(WorkflowError::failed)?;
-                Ok(json!({}))
+                let put = self.report(&run, &token, move |run| run.journal(key, result, now)).await;
+                Reply::RecordStep(Box::new(put.and_then(|put| put.map_err(WorkflowError::failed))))
             }
-            WorkflowAction::Interrupted {} => Ok(json!(self.interrupted().await)),
-            WorkflowAction::Agent { .. } => Err(WorkflowError::failed("the session runs sub-agents")),
+            WorkflowsAsk::ListInterruptedRuns(_) => {
+                Reply::ListInterruptedRuns(Box::new(Ok(self.interrupted().await)))
+            }
+            WorkflowsAsk::RunWorkflowAgent(_) => {
+                Reply::RunWorkflowAgent(Box::new(Err(WorkflowError::failed("the session runs sub-agents"))))
+            }
         }
+    }
+
+    async fn cancel(self: &Arc<Self>, run: &str) -> Result<RunOutcome, WorkflowError> {
+        let execution = self.lock().executing.get(run).cloned();
+        if let Some(execution) = execution {
+            execution.cancel.cancel();
+            execution.over.cancelled().await;
+        }
+        Ok(self.read(run).await?.outcome())
+    }
+
+    async fn recall(&self, ask: RecallStep) -> Result<Option<Value>, WorkflowError> {
+        self.execution(&ask.run, &ask.token)?;
+        Ok(self.stored(&ask.run).await?.journaled(&ask.key).cloned())
     }
 
     /// Returns the current execution of a run, if the token is its.
@@ -200,7 +208,7 @@ impl SessionWorkflows {
     pub fn execution(&self, run: &str, token: &str) -> Result<Execution, WorkflowError> {
         let current = self.lock().executing.get(run).cloned();
         let current = current.filter(|execution| execution.executor.token == token);
-        current.ok_or_else(|| WorkflowError::not_active(run))
+        current.ok_or_else(|| not_active(run))
     }
 
     /// Counts a sub-agent of a run.
@@ -217,8 +225,9 @@ impl SessionWorkflows {
         }
     }
 
-    async fn start(self: &Arc<Self>, name: &str, args: Value, limits: Limits, events: Vocabulary) -> Served {
-        let Some(declared) = self.declaration(name) else {
+    async fn start(self: &Arc<Self>, ask: StartRun) -> Result<RunOutcome, WorkflowError> {
+        let StartRun { name, args, limits, events } = ask;
+        let Some(declared) = self.declaration(&name) else {
             let message = format!("no attached client has a workflow named {name:?}");
             return Err(WorkflowError::coded("factory_not_found", message));
         };
@@ -230,10 +239,10 @@ impl SessionWorkflows {
         let execution = self.register(&run, executor)?;
         if let Err(why) = self.runs.add(run.clone()).await {
             self.forget(&run.id, &execution);
-            return Err(WorkflowError::storage(why));
+            return Err(storage(why));
         }
         self.execute(&run, execution);
-        Ok(run.envelope())
+        Ok(run.outcome())
     }
 
     async fn resume(
@@ -259,23 +268,23 @@ impl SessionWorkflows {
         let resumed = match self.runs.change(id, resume).await {
             Ok(Some((Ok(()), run))) => Ok(run),
             Ok(Some((Err((code, why)), _))) => Err(WorkflowError::coded(code, why)),
-            Ok(None) => Err(WorkflowError::not_found(id)),
-            Err(why) => Err(WorkflowError::storage(why)),
+            Ok(None) => Err(not_found(id)),
+            Err(why) => Err(storage(why)),
         };
         let run = resumed.inspect_err(|_| self.forget(id, &execution))?;
         self.execute(&run, execution);
         Ok(run)
     }
 
-    async fn list(&self, limit: usize, vocabulary: Vocabulary) -> Served {
-        let all = self.runs.list().await.map_err(WorkflowError::storage)?;
+    async fn list(&self, limit: usize) -> Result<RunList, WorkflowError> {
+        let all = self.runs.list().await.map_err(storage)?;
         let omitted = all.len().saturating_sub(limit);
         let mut shown = Vec::new();
         for run in all.iter().rev().take(limit) {
             let run = self.read(&run.id).await?;
-            shown.push(run.summary(vocabulary.name_field(), now()));
+            shown.push(run.summary(now()));
         }
-        Ok(json!({ "runs": shown, "hasMoreNewer": false, "omittedOlder": omitted }))
+        Ok(RunList { runs: shown, has_more_newer: false, omitted_older: omitted })
     }
 
     /// Returns the newest declaration of a workflow.
@@ -354,11 +363,11 @@ impl SessionWorkflows {
     async fn try_settle(&self, run: &str, settled: Settled) -> Result<Option<Run>, WorkflowError> {
         let now = now();
         let settle = move |run: &mut Run| {
-            let was_running = run.status == Status::Running;
+            let was_running = run.status == RunStatus::Running;
             run.settle(settled, now);
             was_running
         };
-        let changed = self.runs.change(run, settle).await.map_err(WorkflowError::storage)?;
+        let changed = self.runs.change(run, settle).await.map_err(storage)?;
         Ok(changed.and_then(|(was_running, run)| was_running.then_some(run)))
     }
 
@@ -372,8 +381,8 @@ impl SessionWorkflows {
     }
 
     async fn stored(&self, id: &str) -> Result<Run, WorkflowError> {
-        let run = self.runs.get(id).await.map_err(WorkflowError::storage)?;
-        run.ok_or_else(|| WorkflowError::not_found(id))
+        let run = self.runs.get(id).await.map_err(storage)?;
+        run.ok_or_else(|| not_found(id))
     }
 
     /// Reads a run. One that was interrupted is settled as that first.
@@ -381,7 +390,7 @@ impl SessionWorkflows {
         // Looked up first: an execution that ends meanwhile has stored its outcome.
         let is_executing = self.lock().executing.contains_key(id);
         let run = self.stored(id).await?;
-        if run.status != Status::Running || is_executing {
+        if run.status != RunStatus::Running || is_executing {
             return Ok(run);
         }
         if let Some(run) = self.interrupt(id).await? {
@@ -398,8 +407,8 @@ impl SessionWorkflows {
         change: impl FnOnce(&mut Run) -> R + Clone + Send + 'static,
     ) -> Result<R, WorkflowError> {
         let execution = self.execution(id, token)?;
-        let changed = self.runs.change(id, change).await.map_err(WorkflowError::storage)?;
-        let (result, run) = changed.ok_or_else(|| WorkflowError::not_found(id))?;
+        let changed = self.runs.change(id, change).await.map_err(storage)?;
+        let (result, run) = changed.ok_or_else(|| not_found(id))?;
         self.show_update(&run, execution.executor.events);
         Ok(result)
     }
@@ -416,6 +425,18 @@ impl SessionWorkflows {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn not_found(run: &str) -> WorkflowError {
+    WorkflowError::coded("not_found", format!("this session has no run \"{run}\""))
+}
+
+fn not_active(run: &str) -> WorkflowError {
+    WorkflowError::coded("not_active", format!("run \"{run}\" is not executed with this token"))
+}
+
+fn storage(why: String) -> WorkflowError {
+    WorkflowError::coded("factory_storage_unavailable", why)
 }
 
 /// Returns the event that a run has changed.

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::front_matter;
+use baton_disk::front_matter;
 use serde::{Deserialize, Serialize};
 
-use crate::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
+use baton_disk::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
 
 /// A file of instructions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ const MAX_ENTRIES: usize = 1000;
 /// directories that a client names (`<dir>/.github/instructions/*.instructions.md`). With a home, the user's own come first. Unreadable files are skipped:
 /// instructions are advice, and must not keep a session from starting. Blocks.
 ///
-/// The directories are [untrusted](crate::untrusted): files that are not regular, or are outside, are refused.
+/// The directories are [untrusted](baton_disk::untrusted): files that are not regular, or are outside, are refused.
 #[must_use]
 pub fn find(
     cwd: &Path,

@@ -8,7 +8,7 @@ use std::path::Path;
 use baton_protocol::Timestamp;
 use baton_protocol::attachment::{Attachment, KnownAttachment, LineRange, Selection};
 
-use crate::untrusted::{self, UntrustedDirectory};
+use baton_disk::untrusted::{self, UntrustedDirectory};
 
 /// Lines of larger files are not counted.
 const MAX_COUNTED: usize = 16 << 20;

@@ -23,7 +23,7 @@ pub(crate) fn read<T: DeserializeOwned>(tool: &str, arguments: &Json) -> Result<
         if message.starts_with("trailing characters") {
             return ToolRefusal::arguments(tool, "there is more than one JSON value");
         }
-        let path = path_of(text, &error);
+        let path = path_of::<T>(text);
         let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
         ToolRefusal::arguments(tool, &format!("{place}{}", without_position(&message)))
     })

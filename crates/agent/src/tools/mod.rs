@@ -9,8 +9,6 @@
 pub mod agents;
 mod arguments;
 pub mod ask_user;
-pub mod beneath;
-mod diff;
 pub mod exit_plan_mode;
 mod files;
 pub mod paths;
@@ -39,7 +37,6 @@ use baton_protocol::tool::{ToolResult, ToolSpec};
 use baton_protocol::{Json, ToolCallId};
 use tokio_util::sync::CancellationToken;
 
-pub use diff::{line_counts, unified as unified_diff};
 pub use paths::NamedPaths;
 use refusal::ToolRefusal;
 pub use toolbox::Toolbox;
@@ -167,7 +164,7 @@ async fn reading<T: Send + 'static>(
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolRefusal> + Send + 'static,
 ) -> Result<T, ToolRefusal> {
-    baton_tasks::spawn_blocking(work)
+    tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|_| Err(ToolRefusal::new("Internal error in the tool; see the server log.")))
 }

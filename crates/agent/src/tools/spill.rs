@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use baton_disk::beneath::{Directory, Unusable};
 use uuid::Uuid;
 
-use super::beneath::{Directory, Unusable};
 use super::text::size;
 
 /// Default size in bytes above which an output is large.
@@ -40,7 +40,7 @@ pub fn plan(text: &str, limit: usize, dir: &Path) -> Option<Spilled> {
 /// When the file cannot be written.
 pub fn apply(text: String, limit: usize, dir: &Path) -> io::Result<String> {
     let Some(spilled) = plan(&text, limit, dir) else { return Ok(text) };
-    baton_private::create_dir_all(dir)?;
+    baton_disk::private::create_dir_all(dir)?;
     let name = spilled.path.file_name().map(Path::new).ok_or(Unusable::Outside)?;
     Directory::trusted(dir)?.private().create(name, text.as_bytes())?;
     Ok(spilled.message)

@@ -1,18 +1,17 @@
 //! Test environment for tools: a temporary directory, and services that reach nothing outside it.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
 use baton_process::Ledger;
 use baton_protocol::Json;
 use baton_protocol::tool::ToolResult;
-use baton_tasks::TaskTracker;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::shell::{ShellSettings, Shells};
+use super::shell::{CommandEnvironment, ShellSettings, Shells};
 use super::sql::SessionDatabase;
 use super::web::{Fetch, NoNetwork, PrivateHosts};
 use super::{NamedPaths, Prepared, Services, Tool, ToolContext};
@@ -36,11 +35,12 @@ impl Bench {
         std::fs::create_dir(&cwd).unwrap();
         std::fs::create_dir(&session_dir).unwrap();
         let ledger = Ledger::default();
-        let environment = vec![(OsString::from("PATH"), OsString::from("/usr/local/bin:/usr/bin:/bin"))];
+        let path = ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into());
+        let environment = CommandEnvironment::of_shells([path]);
         let settings = ShellSettings { environment, ledger: ledger.clone(), tasks: TaskTracker::new() };
         let services = Services {
             shells: Shells::new(settings),
-            database: SessionDatabase::new(session_dir.join("session.db"), Arc::new(|| {})),
+            database: SessionDatabase::new(session_dir.join("session.db"), None, Arc::new(|| {})),
             web,
             paths: NamedPaths::default(),
             private_hosts: PrivateHosts::default(),

@@ -17,6 +17,7 @@
 
 mod generator;
 mod programs;
+mod reach;
 mod recorder;
 
 use std::collections::BTreeMap;

@@ -13,6 +13,7 @@
 )]
 
 mod attach;
+mod bulky_json;
 mod commands;
 mod crash;
 mod crush_cancel;
@@ -56,6 +57,7 @@ mod serving;
 mod sessions;
 mod shutdown;
 mod skills;
+mod sql;
 mod upgrade;
 mod walls;
 

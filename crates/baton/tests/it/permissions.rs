@@ -121,3 +121,41 @@ async fn location_grants_survive_a_kill() {
     let applied = chat.ok("session.permissions.locations.apply", here).await;
     assert_eq!(applied["appliedRuleCount"], 0, "{applied}");
 }
+
+/// A cloned repository has links to the token of the server, with names that variables of the shell have as values.
+#[tokio::test]
+async fn grant_does_not_reach_the_home_through_variables_of_the_shell() {
+    let (program, _model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"workingDirectory": program.work()})).await;
+    let token = program.home().join("token");
+    std::fs::write(&token, "the secret token of this server").unwrap();
+    std::fs::create_dir_all(program.work().join("docs/bin")).unwrap();
+    for name in ["cat", "noninteractive", "bin/bash", "bin/sh"] {
+        std::os::unix::fs::symlink(&token, program.work().join("docs").join(name)).unwrap();
+    }
+    std::fs::write(program.work().join("plain"), "abc").unwrap();
+    let rules = json!({"rules": {"approved": [{"kind": "shell", "argument": "rev"}], "denied": []}});
+    chat.ok("session.permissions.configure", rules).await;
+    let line = |command: &str| format!("[[tool:bash {}]]", json!({ "command": command }));
+
+    let turn = chat.turn(&line("rev \"$PWD/plain\"")).await;
+    assert_eq!((requests(&turn), outcomes(&turn)[0].0), (0, true), "the grant covers other files");
+    for command in [
+        "rev docs/cat",
+        "rev \"docs/$PAGER\"",
+        "rev \"docs/$DEBIAN_FRONTEND\"",
+        "rev \"docs$SHELL\"",
+        "rev \"docs/bin/$NOTHING\"",
+    ] {
+        let from = client.count();
+        chat.send(&line(command)).await;
+        let (_, asked) = chat.event("permission.requested", from).await;
+        let id = &asked["data"]["requestId"];
+        let refusal = json!({"requestId": id, "result": {"kind": "reject"}});
+        chat.ok("session.permissions.handlePendingPermissionRequest", refusal).await;
+        let turn = chat.until_idle(from).await;
+        assert!(!outcomes(&turn)[0].0, "{command}");
+    }
+}

@@ -181,3 +181,49 @@ async fn interrupted_run_leaves_no_processes() {
         assert!(left.is_empty(), "after {signal:?} these are left running: {left:?}");
     }
 }
+
+/// A server with a session whose turn runs SQL that spends minutes in one function. The id of the session is the marker: it is
+/// in the path of the database, which the worker has as an argument.
+async fn busy_with_sql(program: &Program, marker: &Marker) -> (Running, Client) {
+    let (server, client) = program.pipes().await;
+    let chat = Chat::create(&client, json!({"sessionId": marker.word()})).await;
+    let query = "SELECT instr(hex(zeroblob(2000000)), hex(zeroblob(1000000)) || '1')";
+    chat.send(&format!("[[tool:sql {}]]", json!({"query": query, "description": "busy"}))).await;
+    marker.until_at_least(1).await;
+    (server, client)
+}
+
+#[tokio::test]
+async fn cancel_ends_running_sql() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let (_server, client) = busy_with_sql(&program, &marker).await;
+    let chat = Chat { client: &client, id: marker.word().into() };
+    chat.ok("session.abort", json!({})).await;
+    marker.until_gone("session.abort").await;
+    chat.until_idle(0).await;
+    chat.assert_usable().await;
+}
+
+#[tokio::test]
+async fn running_sql_does_not_delay_the_end_of_the_server() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let (mut server, _client) = busy_with_sql(&program, &marker).await;
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().await.code(), Some(0), "{}", server.stderr());
+    assert!(!server.stderr().contains("did not stop"), "{}", server.stderr());
+    let left = marker.alive();
+    assert!(left.is_empty(), "these are left running: {left:?}");
+}
+
+#[tokio::test]
+async fn next_server_ends_sql_of_a_killed_one() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let (mut server, _client) = busy_with_sql(&program, &marker).await;
+    server.kill().await;
+    assert!(!marker.alive().is_empty(), "the worker survives the kill");
+    let _next = program.serve().await;
+    marker.until_gone("the start of the next server").await;
+}

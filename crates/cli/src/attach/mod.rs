@@ -7,10 +7,10 @@ mod session;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_args::{AttachArgs, Cli, ModelArgs};
 use serde_json::json;
 
 use self::session::AttachedSession;
+use crate::args::{AttachArgs, Cli, ModelArgs};
 use crate::client::{Client, NotFound, ServerLocator, SessionView, id_for_people};
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, terminal};

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton_args::AttachArgs;
 use baton_protocol::event::{Body, Outcome};
 use baton_protocol::{Event, SessionId};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::args::AttachArgs;
 use crate::client::{
     AcceptedPrompt, Activity, Attempts, Client, Detail, EventStream, PendingList, PendingRequest, Reply,
     RequestFailure, Screen, ServerLocator, SessionView, StreamedEvent, exit_code, is_about_requests,
@@ -387,7 +387,11 @@ impl<'a> AttachedSession<'a> {
             Ok(_) => {}
             Err(RequestFailure::Refused { message, .. }) => self.screen.note(&format!("! {message}")),
             // Asked again on the next connection, if it is still pending.
-            Err(lost) => return Err(lost),
+            Err(lost) => {
+                self.screen
+                    .note("! the server did not confirm the answer; you are asked again if it still waits");
+                return Err(lost);
+            }
         }
         self.ask_user(None).await
     }

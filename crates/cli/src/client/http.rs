@@ -138,7 +138,7 @@ impl Client {
         }
         let status = response.status();
         let body = response.bytes().await.map_err(unreachable)?;
-        match baton_json::from_slice::<ErrorBody>(&body) {
+        match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(ErrorBody { error }) => {
                 Err(RequestFailure::Refused { code: error.code, message: error.message })
             }
@@ -162,7 +162,7 @@ struct ErrorDetail {
 
 async fn parse<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, RequestFailure> {
     let bytes = response.bytes().await.map_err(unreachable)?;
-    baton_json::from_slice(&bytes)
+    serde_json::from_slice(&bytes)
         .map_err(|error| RequestFailure::Unreachable(format!("not a Baton server: {error}")))
 }
 

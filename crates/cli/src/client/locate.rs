@@ -93,22 +93,31 @@ impl ServerLocator<'_> {
     }
 
     fn named(&self) -> Option<anyhow::Result<Client>> {
-        let address = match (self.url, self.socket) {
-            (Some(url), _) => Address::Url(url.trim_end_matches('/').to_owned()),
-            (None, Some(socket)) => Address::Socket(socket.to_owned()),
-            (None, None) => return None,
-        };
-        Some(self.token(None).and_then(|token| self.new_client(address, token)))
+        match (self.url, self.socket) {
+            (Some(url), _) => {
+                let address = Address::Url(url.trim_end_matches('/').to_owned());
+                Some(self.token(None).and_then(|token| self.new_client(address, token)))
+            }
+            (None, Some(socket)) => Some(self.socket_client(socket)),
+            (None, None) => None,
+        }
     }
 
     /// Connects to a server. Its socket file is preferred to its port, because it needs no token.
     pub(crate) fn client(&self, server: &RunningServer) -> anyhow::Result<Client> {
-        let (address, token_file) = match (&server.socket, &server.url) {
-            (Some(socket), _) => (Address::Socket(socket.clone()), None),
-            (None, Some(url)) => (Address::Url(url.clone()), server.token_file.as_deref()),
+        match (&server.socket, &server.url) {
+            (Some(socket), _) => self.socket_client(socket),
+            (None, Some(url)) => {
+                self.new_client(Address::Url(url.clone()), self.token(server.token_file.as_deref())?)
+            }
             (None, None) => anyhow::bail!("process {} has no HTTP address", server.pid()),
-        };
-        self.new_client(address, self.token(token_file)?)
+        }
+    }
+
+    /// Connects to a socket file. It gets no token: its owner needs none, and nobody else may have it.
+    fn socket_client(&self, socket: &Path) -> anyhow::Result<Client> {
+        discovery::check_socket(socket)?;
+        self.new_client(Address::Socket(socket.to_owned()), None)
     }
 
     #[expect(
@@ -134,5 +143,43 @@ impl ServerLocator<'_> {
             }
             (None, None) => Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn token_is_not_sent_to_a_socket_file() {
+        let home = tempfile::tempdir().unwrap();
+        let socket = home.path().join("server.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let serve = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.extend(byte);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+            String::from_utf8(head).unwrap().to_lowercase()
+        });
+        let locator = ServerLocator {
+            url: None,
+            socket: Some(&socket),
+            token_file: None,
+            home: home.path(),
+            ca: None,
+            token: Some("secret-token"),
+        };
+        let reply: serde_json::Value = locator.connect().unwrap().get("/api/me").await.unwrap();
+        assert_eq!(reply, serde_json::json!({}));
+        let head = serve.join().unwrap();
+        assert!(head.starts_with("get /api/me") && !head.contains("secret-token"), "{head}");
     }
 }

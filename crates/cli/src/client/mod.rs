@@ -1,6 +1,6 @@
 //! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`reconnect`] finds
 //! it again, [`requests`] are its questions to the user, [`answers`] what the user types, [`screen`] shows events, in the words
-//! of `baton_watch`.
+//! of [`watch`](crate::watch).
 
 mod answers;
 mod http;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::terminal;
 
-pub(crate) use baton_watch::Activity;
+pub(crate) use crate::watch::Activity;
 
 pub(crate) use self::answers::Reply;
 pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};

@@ -151,7 +151,8 @@ impl PendingRequest {
 
     fn permission(&self, said: &str) -> serde_json::Result<PermissionRequest> {
         let mut wants = baton_json::from_value(&self.detail)?;
-        if let PermissionRequest::Shell { intention, .. } = &mut wants
+        // The server's own words about a running command are not the model's.
+        if let PermissionRequest::Shell { intention, input_to: None, .. } = &mut wants
             && said.trim_end().ends_with(intention.trim())
         {
             intention.clear();
@@ -211,6 +212,11 @@ pub(super) mod tests {
         let asked = pending("permission", &wants);
         assert_eq!(asked.describe("Hello.\n\nI list `ls`.\n").lines(None), ["allow running `ls`?"]);
         assert!(asked.describe("Hello.").lines(None).contains(&"  the model says:".to_owned()));
+        let intention = "Type into the running command: ssh prod";
+        let typing =
+            json!({"kind": "shell", "fullCommandText": "ls", "intention": intention, "inputTo": "0"});
+        let shown = pending("permission", &typing).describe(intention).lines(None).join("\n");
+        assert!(shown.contains("ssh prod"), "{shown}");
     }
 
     #[test]

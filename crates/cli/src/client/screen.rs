@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use baton_protocol::ToolCallId;
 use baton_protocol::event::{AssistantUsage, Body, Event, MessageDelta, ModelCallFailure, Outcome};
-use baton_watch::{Activity, OutputLine, ToolOutputs};
 
 use super::requests::{PendingRequest, TRUST_TOOL};
+use crate::watch::{Activity, OutputLine, ToolOutputs};
 use crate::{show, terminal};
 
 /// How long nothing is printed before the status line says why.

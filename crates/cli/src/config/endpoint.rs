@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use baton_args::ModelArgs;
 use baton_protocol::provider::{AzureConfig, ProviderConfig, ProviderKind, ProviderTransport, WireApi};
 use baton_runtime::ServerEndpoint;
 use serde::Deserialize;
 
 use super::{Environment, Sourced};
+use crate::args::ModelArgs;
 
 const OPENAI: &str = "https://api.openai.com/v1";
 const ANTHROPIC: &str = "https://api.anthropic.com";

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str) -> EngineSettings {
-        baton_toml::from_str::<EngineTable>(text).unwrap().into()
+        toml::from_str::<EngineTable>(text).unwrap().into()
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn unknown_keys_and_modes_are_errors() {
         for wrong in ["programm = \"x\"", "mode = \"batch\"", "[limits]\nstart = 1"] {
-            assert!(baton_toml::from_str::<EngineTable>(wrong).is_err(), "{wrong}");
+            assert!(toml::from_str::<EngineTable>(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Options of the listeners: `[rpc]` and `[http]` of the configuration file, and the flags of `baton serve`.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_args::ServeArgs;
 use baton_http::{HttpOptions, TlsIdentity};
 use baton_rpc::RpcLimits;
 use serde::Deserialize;
 
+use super::limit::Limit;
 use super::show::TableRows;
+use crate::args::ServeArgs;
 
 /// The `[rpc]` table of the configuration file. Missing keys have defaults.
 #[derive(Debug, Default, Clone, Deserialize)]
@@ -44,8 +44,8 @@ pub(crate) struct HttpTable {
     allow_hosts: Vec<String>,
     allow_origins: Vec<String>,
     max_body_bytes: Option<usize>,
-    max_connections: Option<NonZeroUsize>,
-    max_streams: Option<NonZeroUsize>,
+    max_connections: Option<Limit>,
+    max_streams: Option<Limit>,
     requests_per_second: Option<u32>,
     header_seconds: Option<u64>,
     body_seconds: Option<u64>,
@@ -94,8 +94,8 @@ impl HttpTable {
             hosts: own.into_iter().chain([&self.allow_hosts[..], &args.allow_host].concat()).collect(),
             origins,
             max_body: self.max_body_bytes.unwrap_or(default.max_body),
-            max_connections: self.max_connections.map_or(default.max_connections, NonZeroUsize::get),
-            max_streams: self.max_streams.map_or(default.max_streams, NonZeroUsize::get),
+            max_connections: self.max_connections.map_or(default.max_connections, Limit::get),
+            max_streams: self.max_streams.map_or(default.max_streams, Limit::get),
             requests_per_second: self.requests_per_second.unwrap_or(default.requests_per_second),
             header_time: seconds(self.header_seconds, default.header_time),
             body_time: seconds(self.body_seconds, default.body_time),

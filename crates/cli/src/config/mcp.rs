@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     fn declared(text: &str) -> Vec<Declared> {
-        baton_toml::from_str::<McpTable>(text).unwrap().declared()
+        toml::from_str::<McpTable>(text).unwrap().declared()
     }
 
     #[test]
@@ -67,7 +67,7 @@ mod tests {
         assert!(all[0].config.as_ref().unwrap_err().problem.contains("command"));
         assert!(all[1].config.is_ok());
         assert!(
-            baton_toml::from_str::<McpTable>("server.a.command = \"x\"").is_err(),
+            toml::from_str::<McpTable>("server.a.command = \"x\"").is_err(),
             "a mistyped key is an error"
         );
     }

@@ -5,6 +5,7 @@
 mod endpoint;
 mod engines;
 mod environment;
+mod limit;
 mod listeners;
 mod mcp;
 mod notifications;
@@ -17,11 +18,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_args::{Global, LogFormat, ModelArgs};
-use baton_runtime::ServerEndpoint;
 use baton_runtime::cluster::Recovery;
 use baton_runtime::mcp::Declared;
 use baton_runtime::providers::prices::{Price, Prices};
+use baton_runtime::{AgentLimits, ServerEndpoint};
 use baton_store::sqlite::Durability;
 use serde::Deserialize;
 
@@ -30,8 +30,9 @@ use self::engines::EngineTable;
 use self::listeners::{HttpTable, RpcTable};
 use self::mcp::McpTable;
 use self::notifications::NotificationsTable;
-use self::store::{RecoveryTable, StoreTable};
+use self::store::{AgentsTable, RecoveryTable, StoreTable};
 use self::workspaces::WorkspaceTable;
+use crate::args::{Global, LogFormat, ModelArgs};
 use crate::logging;
 use crate::tool_environment::ToolsTable;
 
@@ -59,6 +60,7 @@ struct File {
     tools: ToolsTable,
     store: StoreTable,
     recovery: RecoveryTable,
+    agents: AgentsTable,
 }
 
 /// A value and its source.
@@ -98,6 +100,8 @@ pub(crate) struct Config {
     pub(crate) place: Sourced<String>,
     /// What becomes of work that a dead server left in sessions without clients.
     pub(crate) recovery: Sourced<Recovery>,
+    /// Limits on the sub-agents that models start.
+    pub(crate) agent_limits: AgentLimits,
     /// How long unused sessions are kept; none means forever.
     pub(crate) keep: Option<Duration>,
     pub(crate) file: PathBuf,
@@ -176,6 +180,7 @@ pub(crate) fn load(
         store: Sourced { value: chosen, source: url.source },
         place: store::place(place)?,
         recovery: file.recovery.choose(&file_source)?,
+        agent_limits: file.agents.limits(),
         keep: file.store.keep.as_deref().map(parse_keep).transpose().with_context(in_file)?,
         engines: file.engines,
         prices: check_prices(file.prices).with_context(in_file)?,
@@ -232,7 +237,7 @@ fn read_file(path: &Path, required: bool) -> anyhow::Result<(File, Option<toml::
     match std::fs::read_to_string(path) {
         Ok(text) => {
             let within = || format!("in {}", path.display());
-            let file = baton_toml::from_str(&text).with_context(within)?;
+            let file = toml::from_str(&text).with_context(within)?;
             Ok((file, Some(text.parse().with_context(within)?)))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     fn options(text: &str) -> anyhow::Result<NotifyOptions> {
-        let table: NotificationsTable = baton_toml::from_str(text)?;
+        let table: NotificationsTable = toml::from_str(text)?;
         let variables = [("SECRET", "0123456789abcdef"), ("TOKEN", "1:abc")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         table.options(&Environment::from_iter(variables))

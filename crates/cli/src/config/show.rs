@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use baton_args::{Cli, JsonArgs, ModelArgs};
 use baton_runtime::cluster::Recovery;
 use baton_store::sqlite::Durability;
 use serde_json::json;
@@ -15,6 +14,7 @@ use toml::Value;
 
 use super::endpoint::without_credentials;
 use super::{Config, Environment, Sourced, describe, load};
+use crate::args::{Cli, JsonArgs, ModelArgs};
 use crate::terminal;
 
 /// Tables whose values may be secrets: only their keys are shown.
@@ -92,6 +92,7 @@ fn in_force(config: Config) -> Rows {
         store,
         place,
         recovery,
+        agent_limits,
         keep,
         file,
         // Shown as the file has them.
@@ -128,6 +129,10 @@ fn in_force(config: Config) -> Rows {
     let keep = keep.and_then(|_| as_written.get("store")?.get("keep").map(text));
     TableRows { name: "store", file: &file, rows: &mut rows }.add("keep", keep, &"forever");
     rows.push(row("recovery.unattended", unattended.to_owned(), recovery.source));
+    let written = |key: &str| as_written.get("agents").and_then(|table| table.get(key)).map(text);
+    let mut agents = TableRows { name: "agents", file: &file, rows: &mut rows };
+    agents.add("at_once", written("at_once"), &agent_limits.at_once);
+    agents.add("per_turn", written("per_turn"), &agent_limits.per_turn);
     rows.push(row("model.base_url", describe(&endpoint.value), endpoint.source));
     let model = model.unwrap_or(Sourced { value: "the endpoint's first".into(), source: "default".into() });
     rows.push(row("model.name", model.value, model.source));
@@ -247,6 +252,9 @@ mod tests {
         place = "rack"
         [recovery]
         unattended = "continue"
+        [agents]
+        at_once = 4
+        per_turn = 20
     "#;
 
     /// Names of the keys of a table, as the parser knows them.
@@ -273,6 +281,7 @@ mod tests {
             "tools",
             "store",
             "recovery",
+            "agents",
         ];
         let mut seen = 0;
         for table in tables {
@@ -303,6 +312,8 @@ mod tests {
         };
         assert_eq!(row("store.keep"), Some(("forever", "default")));
         assert_eq!(row("recovery.unattended"), Some(("wait", "default")));
+        assert_eq!(row("agents.at_once"), Some(("16", "default")));
+        assert_eq!(row("agents.per_turn"), Some(("100", "default")));
         assert_eq!(row("http.max_streams"), Some(("2048", "default")));
         assert_eq!(row("rpc.token_seconds"), Some(("10", "default")));
         assert_eq!(row("notifications.delay_seconds"), Some(("20", "default")));

@@ -2,10 +2,12 @@
 
 use anyhow::Context;
 use baton_postgres::DatabaseLocation;
+use baton_runtime::AgentLimits;
 use baton_runtime::cluster::Recovery;
 use serde::Deserialize;
 
 use super::Sourced;
+use super::limit::Limit;
 
 /// The `[store]` table of the configuration file.
 #[derive(Debug, Default, Deserialize)]
@@ -38,6 +40,27 @@ impl RecoveryTable {
             }
         };
         Ok(Sourced { value, source: file.to_owned() })
+    }
+}
+
+/// The `[agents]` table of the configuration file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AgentsTable {
+    /// Sub-agents of a session that work at the same time.
+    at_once: Option<Limit>,
+    /// Sub-agents of one turn.
+    per_turn: Option<Limit>,
+}
+
+impl AgentsTable {
+    pub(super) fn limits(&self) -> AgentLimits {
+        let default = AgentLimits::default();
+        let or = |value: Option<Limit>, default| value.map_or(default, Limit::get);
+        AgentLimits {
+            at_once: or(self.at_once, default.at_once),
+            per_turn: or(self.per_turn, default.per_turn),
+        }
     }
 }
 

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_args::{AddArgs, McpScope, McpTransport};
 use baton_runtime::mcp::{Origin, ServerConfig};
 use serde_json::{Map, Value, json};
 
 use super::project::ProjectFile;
 use super::{Surroundings, described, no_such_server};
+use crate::args::{AddArgs, McpScope, McpTransport};
 use crate::{changes, terminal};
 
 pub(super) async fn add(around: &Surroundings, args: &AddArgs) -> anyhow::Result<ExitCode> {
@@ -187,7 +187,7 @@ pub(super) async fn enable(
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
     let entries = around.catalogue.entries(Some(&around.cwd)).await;
-    let disabled = around.catalogue.disabled().await;
+    let disabled = around.catalogue.disabled().await.map_err(anyhow::Error::msg)?;
     for name in names {
         if !entries.contains_key(name) && !disabled.contains(name) {
             return Ok(no_such_server(around, name).await);
@@ -205,7 +205,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use baton_args::{Cli, Command, Group, McpCommand};
+    use crate::args::{Cli, Command, Group, McpCommand};
 
     fn configured(line: &[&str]) -> anyhow::Result<Value> {
         let cli = Cli::try_parse_from(["baton", "mcp", "add"].iter().chain(line))?;

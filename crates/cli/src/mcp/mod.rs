@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::args::{Cli, McpCommand, ModelArgs};
 use anyhow::Context;
-use baton_args::{Cli, McpCommand, ModelArgs};
 use baton_runtime::mcp::{Reach, ServerCatalogue, ServerConfig};
 
 use crate::client::NotFound;

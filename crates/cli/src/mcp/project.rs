@@ -71,7 +71,7 @@ impl ProjectFile {
     /// Replaces the file at once: a reader sees the old content or the new one.
     fn write(&self) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(&self.content)? + "\n";
-        baton_private::replace_public(&self.path, text)
+        baton_disk::private::replace_public(&self.path, text)
             .with_context(|| format!("cannot write {}", self.path.display()))
     }
 }

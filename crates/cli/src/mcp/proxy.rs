@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 pub(super) fn proxy(socket: &Path) -> anyhow::Result<ExitCode> {
-    let stream = baton_private::with_socket_path(socket, |path| UnixStream::connect(path))
+    let stream = baton_disk::private::with_socket_path(socket, |path| UnixStream::connect(path))
         .with_context(|| format!("the session behind {} has ended", socket.display()))?;
     let mut to_session = stream.try_clone().context("cannot use the connection twice")?;
     std::thread::spawn(move || {

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_args::{AuditArgs, Cli};
 use baton_protocol::Timestamp;
 use baton_runtime::audit::{self, AuditAction, AuditEntry};
 
 use super::{grant_words, load};
+use crate::args::{AuditArgs, Cli};
 use crate::rows::List;
 use crate::sessions::LocalTime;
 use crate::{setup, terminal};

@@ -1,9 +1,9 @@
 //! `baton store copy`: copies sessions from one store to another, as often as one likes.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
-use baton_args::{Cli, CopyArgs, StoreCommand};
 use baton_postgres::{DatabaseLocation, PostgresStore};
 use baton_protocol::SessionId;
 use baton_runtime::copy::{Copied, Skipped, copy};
@@ -12,9 +12,9 @@ use baton_runtime::owner;
 use baton_store::sqlite::{Durability, SqliteStore};
 use baton_store::{Owner, Store, StoreError, Take};
 use serde_json::json;
-use std::sync::Arc;
 
 use super::{ProgressNotes, load};
+use crate::args::{Cli, CopyArgs, StoreCommand};
 use crate::setup::SessionStore;
 use crate::{config, setup, terminal};
 

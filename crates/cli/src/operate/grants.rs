@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_args::{Cli, GrantsCommand, RevokeArgs};
 use baton_protocol::rules::RuleListEdit;
 use baton_protocol::{Author, EventId, SessionId, Timestamp};
 use baton_runtime::grants::{self, SessionGrants};
@@ -16,6 +15,7 @@ use baton_store::{Owner, Store, StoreError};
 use serde_json::{Value, json};
 
 use super::{NOTHING_TO_DO, grant_words, load};
+use crate::args::{Cli, GrantsCommand, RevokeArgs};
 use crate::client::{RequestFailure, ServerLocator};
 use crate::discovery::RunningServer;
 use crate::rows::{self, List};

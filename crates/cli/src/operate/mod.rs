@@ -9,7 +9,7 @@ mod service;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton_args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
+use crate::args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
 use baton_ops::backup::{BackupOptions, BackupStep, Pace};
 use baton_ops::restore::{RestoreOptions, RestoreReport};
 use baton_runtime::owner;

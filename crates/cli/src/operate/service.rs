@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_args::{Cli, InstallArgs, ServiceCommand};
 use baton_ops::service::{ServiceScope, Systemd, SystemdService, Unit};
 use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::NOTHING_TO_DO;
+use crate::args::{Cli, InstallArgs, ServiceCommand};
 use crate::config::Environment;
 use crate::{changes, terminal};
 
@@ -198,7 +198,7 @@ fn report(done: &Systemd, as_json: bool) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use baton_args::{Command, Group};
+    use crate::args::{Command, Group};
 
     use super::*;
 

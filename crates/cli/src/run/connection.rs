@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_protocol::Event;
-use baton_tasks::JoinHandle;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::place::Arrived;
@@ -86,7 +86,7 @@ impl Connection {
     fn start(reader: Reader) -> Self {
         let (sender, messages) = mpsc::channel(READ_AHEAD);
         let is_connected = reader.stream.is_some();
-        Self { messages, is_connected, reader: baton_tasks::spawn(reader.run(sender)) }
+        Self { messages, is_connected, reader: tokio::spawn(reader.run(sender)) }
     }
 
     /// Whether the last message left a connection.

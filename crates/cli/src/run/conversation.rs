@@ -4,13 +4,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use baton_args::RunArgs;
 use baton_protocol::Event;
 use baton_protocol::event::{Body, Outcome};
 use serde_json::json;
 
 use super::place::{Answered, Arrived, Leaving, SessionHost};
 use super::progress::Progress;
+use crate::args::RunArgs;
 use crate::client::{Activity, Detail, PendingRequest, Reply, Screen, id_for_people, is_about_requests};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
@@ -20,6 +20,9 @@ const CANCELLED: u8 = 130;
 
 /// What is said to a line that cannot be sent.
 const NOT_CONNECTED: &str = "not connected; answer again after the reconnect";
+
+/// What is said if the connection was lost with an answer on its way.
+const NOT_CONFIRMED: &str = "the server did not confirm the answer; you are asked again if it still waits";
 
 /// A prompt and its session.
 pub(super) struct Conversation<'a> {
@@ -231,7 +234,7 @@ impl<'a> Conversation<'a> {
             if self.args.yes && next.is_permission() {
                 let answer = json!({ "kind": "permission", "decision": "approve-unattended" });
                 match self.place.answer(&next.request_id, &answer).await? {
-                    Answered::Accepted => continue,
+                    Answered::Accepted | Answered::TooLate(_) => continue,
                     Answered::Lost => return Ok(()),
                     // A person has to decide.
                     Answered::Refused(_) => {}
@@ -251,19 +254,28 @@ impl<'a> Conversation<'a> {
                 self.asked = Some(next);
                 return Ok(());
             }
-            if next.is_about_trust() {
-                self.screen.warn(
-                    "cannot ask whether to trust the workspace without a terminal; see `baton mcp trust`",
-                );
-            } else {
-                self.screen.warn("cannot ask for permission without a terminal; use --yes to approve tools");
-                self.progress.is_rejected = true;
-            }
             let nobody = json!({ "kind": "permission", "decision": "user-not-available" });
-            // Answered by another client meanwhile: its answer counts.
-            if matches!(self.place.answer(&next.request_id, &nobody).await?, Answered::Lost) {
-                return Ok(());
+            match self.place.answer(&next.request_id, &nobody).await? {
+                Answered::Accepted => self.reject_unasked(&next),
+                // Answered by another client meanwhile: its answer counts.
+                Answered::TooLate(_) => {}
+                Answered::Refused(why) => {
+                    self.screen.warn(&format!("! {why}"));
+                    return Ok(());
+                }
+                Answered::Lost => return Ok(()),
             }
+        }
+    }
+
+    /// Says that a permission was rejected because there is nobody to ask.
+    fn reject_unasked(&mut self, request: &PendingRequest) {
+        if request.is_about_trust() {
+            self.screen
+                .warn("cannot ask whether to trust the workspace without a terminal; see `baton mcp trust`");
+        } else {
+            self.screen.warn("cannot ask for permission without a terminal; use --yes to approve tools");
+            self.progress.is_rejected = true;
         }
     }
 
@@ -296,8 +308,8 @@ impl<'a> Conversation<'a> {
             Answered::Accepted => {
                 self.progress.is_rejected |= answer["decision"] == "reject" && !asked.is_about_trust();
             }
-            Answered::Refused(why) => self.screen.warn(&format!("! {why}")),
-            Answered::Lost => self.screen.warn(NOT_CONNECTED),
+            Answered::TooLate(why) | Answered::Refused(why) => self.screen.warn(&format!("! {why}")),
+            Answered::Lost => self.screen.warn(NOT_CONFIRMED),
         }
         self.ask_user(None).await
     }

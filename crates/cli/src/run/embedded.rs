@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_args::{PeerArgs, RunArgs};
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
 use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Author, SessionId};
 use baton_runtime::{Join, LocalSession, Options, Runtime};
-use baton_tasks::JoinHandle;
 use tokio::net::UnixListener;
+use tokio::task::JoinHandle;
 
 use super::connection::Home;
 use super::description::Description;
@@ -22,6 +21,7 @@ use super::place::{
     Arrived, Leaving, SessionHost, Work, check_demo, current_directory, model_of, nothing_pending,
 };
 use super::remote::Remote;
+use crate::args::{PeerArgs, RunArgs};
 use crate::client::{
     Address, Client, PendingList, PendingRequest, ServerLocator, SessionView, user_of_terminal,
 };
@@ -96,7 +96,7 @@ impl Embedded {
             is_new,
             has_requests: door.is_some(),
             home: config.home.value.clone(),
-            door: door.map(|door| baton_tasks::spawn(async { Ok(door) })),
+            door: door.map(|door| tokio::spawn(async { Ok(door) })),
             remote: None,
         })))
     }
@@ -134,7 +134,7 @@ impl Embedded {
             let opening = self.door.take().context("the prompt has not been sent")?;
             let door = opening.await.context("cannot open a socket file")??;
             let client = door.client();
-            self.door = Some(baton_tasks::spawn(async { Ok(door) }));
+            self.door = Some(tokio::spawn(async { Ok(door) }));
             let client = client?;
             let session: SessionView = client.get(&format!("/api/sessions/{}", self.id())).await?;
             let home = Home { path: self.home.clone(), token: None };
@@ -172,7 +172,7 @@ impl Door {
     /// Opens the socket file on another thread.
     fn opening(runtime: &Arc<Runtime>, home: &Path, session: &SessionId) -> JoinHandle<anyhow::Result<Self>> {
         let (runtime, home, session) = (Arc::clone(runtime), home.to_owned(), session.clone());
-        baton_tasks::spawn_blocking(move || Self::open(&runtime, &home, &session))
+        tokio::task::spawn_blocking(move || Self::open(&runtime, &home, &session))
     }
 
     fn client(&self) -> anyhow::Result<Client> {
@@ -208,7 +208,7 @@ impl Door {
 /// Binds a socket file that only its owner can use, in a directory that only its owner can enter. The umask stays as it is,
 /// because commands of the session may start meanwhile.
 fn private_socket(path: &Path) -> anyhow::Result<UnixListener> {
-    baton_private::create_dir_all(path.parent().context("a socket file needs a directory")?)?;
+    baton_disk::private::create_dir_all(path.parent().context("a socket file needs a directory")?)?;
     // Left by a killed process with the same id.
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path)?;

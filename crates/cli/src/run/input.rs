@@ -1,6 +1,6 @@
 //! The prompt: arguments and piped input.
 
-use baton_args::RunArgs;
+use crate::args::RunArgs;
 
 use crate::terminal;
 

@@ -14,7 +14,7 @@ mod remote;
 
 use std::process::ExitCode;
 
-use baton_args::{Cli, RunArgs};
+use crate::args::{Cli, RunArgs};
 
 use self::conversation::Conversation;
 use self::input::GivenPrompt;

@@ -2,7 +2,6 @@
 //! this process. The rest of the command cannot tell the two apart.
 
 use anyhow::Context;
-use baton_args::RunArgs;
 use baton_protocol::Event;
 use baton_protocol::provider::{ProviderConfig, ProviderKind};
 use baton_runtime::{Options, ServerEndpoint};
@@ -11,6 +10,7 @@ use serde_json::Value;
 use super::description::Description;
 use super::embedded::Embedded;
 use super::remote::Remote;
+use crate::args::RunArgs;
 use crate::client::{PendingRequest, RequestFailure, ServerLocator};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{self, ProcessRole, RunningServer};
@@ -52,7 +52,9 @@ pub(super) enum Arrived {
 pub(super) enum Answered {
     /// It counts.
     Accepted,
-    /// It is refused, or came too late, for this reason.
+    /// Another answer came first, or the request was withdrawn.
+    TooLate(String),
+    /// It is refused for this reason, and the request is still pending.
     Refused(String),
     /// The session could not be reached.
     Lost,
@@ -198,6 +200,11 @@ impl SessionHost {
         };
         match answered {
             Ok(()) => Ok(Answered::Accepted),
+            Err(RequestFailure::Refused { code, message })
+                if matches!(&*code, "already_answered" | "not_found") =>
+            {
+                Ok(Answered::TooLate(message))
+            }
             Err(RequestFailure::Refused { message, .. }) => Ok(Answered::Refused(message)),
             Err(RequestFailure::Unreachable(_)) => Ok(Answered::Lost),
             Err(untrusted) => Err(untrusted.into()),

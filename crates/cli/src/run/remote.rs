@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_args::RunArgs;
 use baton_protocol::SessionId;
 use baton_protocol::provider::ProviderConfig;
 use baton_runtime::Options;
@@ -15,6 +14,7 @@ use super::description::Description;
 use super::place::{
     Arrived, EndpointChoice, Leaving, check_demo, current_directory, model_of, nothing_pending,
 };
+use crate::args::RunArgs;
 use crate::client::{
     AcceptedPrompt, Client, PendingList, PendingRequest, RequestFailure, ServerLocator, SessionView,
 };

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_args::ListSessionsArgs;
 use baton_protocol::Timestamp;
 use baton_protocol::params::SessionMetadata;
 use baton_runtime::metadata::{self, Metadata};
@@ -14,6 +13,7 @@ use serde_json::json;
 
 use super::is_in;
 use super::local_time::LocalTime;
+use crate::args::ListSessionsArgs;
 use crate::rows::{self, List};
 use crate::terminal::{self, Flexible, Kept};
 

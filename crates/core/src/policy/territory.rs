@@ -59,6 +59,9 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".husky"], GIT),
     (&[".githooks"], GIT),
     (&[".pre-commit-config.yaml"], GIT),
+    (&[".pre-commit-config.yml"], GIT),
+    (&[".lintstagedrc"], GIT),
+    (&[".overcommit.yml"], GIT),
     (&[".gitconfig"], GIT),
     (&[".config", "git"], GIT),
     (&[".hg"], VERSIONS),
@@ -82,6 +85,23 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".xprofile"], SHELL),
     (&[".xinitrc"], SHELL),
     (&[".xsession"], SHELL),
+    (&[".xsessionrc"], SHELL),
+    (&[".xserverrc"], SHELL),
+    (&[".zshrc.local"], SHELL),
+    (&[".config", "sway"], SHELL),
+    (&[".config", "i3"], SHELL),
+    (&[".config", "hypr"], SHELL),
+    (&[".config", "plasma-workspace"], SHELL),
+    (&[".config", "xprofile"], SHELL),
+    (&[".config", "nushell"], SHELL),
+    (&[".config", "zsh"], SHELL),
+    (&[".config", "bash"], SHELL),
+    (&[".config", "tmux"], SHELL),
+    (&[".config", "kitty"], SHELL),
+    (&[".config", "wezterm"], SHELL),
+    (&[".wezterm.lua"], SHELL),
+    (&[".screenrc"], SHELL),
+    (&["library", "launchdaemons"], SHELL),
     (&[".pam_environment"], SHELL),
     (&[".config", "fish"], SHELL),
     (&[".config", "environment.d"], SHELL),
@@ -99,9 +119,11 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".inputrc"], SHELL),
     (&[".tmux.conf"], SHELL),
     (&[".envrc"], EDITOR),
+    (&[".config", "direnv"], EDITOR),
     (&[".vscode"], EDITOR),
     (&[".idea"], EDITOR),
     (&[".devcontainer"], EDITOR),
+    (&[".devcontainer.json"], EDITOR),
     (&[".zed"], EDITOR),
     (&[".kiro"], EDITOR),
     (&[".vim"], EDITOR),
@@ -109,6 +131,23 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".nvimrc"], EDITOR),
     (&[".config", "nvim"], EDITOR),
     (&[".dir-locals.el"], EDITOR),
+    (&[".dir-locals-2.el"], EDITOR),
+    (&[".emacs"], EDITOR),
+    (&[".emacs.el"], EDITOR),
+    (&[".emacs.d"], EDITOR),
+    (&[".config", "emacs"], EDITOR),
+    (&[".spacemacs"], EDITOR),
+    (&[".doom.d"], EDITOR),
+    (&[".config", "doom"], EDITOR),
+    (&[".helix"], EDITOR),
+    (&[".config", "helix"], EDITOR),
+    (&[".gvimrc"], EDITOR),
+    (&[".config", "code"], EDITOR),
+    (&[".nova"], EDITOR),
+    (&[".lazy.lua"], EDITOR),
+    (&[".local", "share", "nvim"], EDITOR),
+    (&[".kakrc"], EDITOR),
+    (&[".config", "kak"], EDITOR),
     (&[".mise.toml"], EDITOR),
     (&["mise.toml"], EDITOR),
     (&[".mise"], EDITOR),
@@ -121,6 +160,10 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".vimrc"], EDITOR),
     (&[".config", "zed"], EDITOR),
     (&[".rprofile"], TOOL),
+    (&[".irbrc"], TOOL),
+    (&[".pryrc"], TOOL),
+    (&[".psqlrc"], TOOL),
+    (&[".sqliterc"], TOOL),
     // Baton's own configuration names the model's address, the variables of commands, and receivers of notifications.
     (&[".config", "baton"], AGENT),
     (&[".config", "crush"], AGENT),
@@ -139,6 +182,7 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".github", "mcp.json"], AGENT),
     (&[".github", "skills"], AGENT),
     (&[".claude"], AGENT),
+    (&[".claude.json"], AGENT),
     (&[".codex"], AGENT),
     (&[".copilot"], AGENT),
     (&[".cursor"], AGENT),
@@ -236,7 +280,15 @@ enum Owner<'a> {
 pub fn acts_by_itself(path: &Path) -> Option<&'static str> {
     let names: Vec<String> = path.components().map(|part| folded(part.as_os_str())).collect();
     let is_in = |wanted: &[&str]| names.windows(wanted.len()).any(|run| run.iter().eq(wanted.iter()));
-    IMPLICITLY_EXECUTED.iter().find(|(wanted, _)| is_in(wanted)).map(|(_, reason)| *reason)
+    let listed = IMPLICITLY_EXECUTED.iter().find(|(wanted, _)| is_in(wanted)).map(|(_, reason)| *reason);
+    listed.or_else(|| names.iter().any(|name| configures_hooks(name)).then_some(GIT))
+}
+
+/// Whether a file configures lefthook, which has many names for it: `.lefthook-local.toml`.
+fn configures_hooks(name: &str) -> bool {
+    let name = name.strip_prefix('.').unwrap_or(name);
+    let name = name.strip_prefix("lefthook").map(|rest| rest.strip_prefix("-local").unwrap_or(rest));
+    name.is_some_and(|ending| matches!(ending, "" | ".yml" | ".yaml" | ".toml" | ".json" | ".jsonc"))
 }
 
 fn is_bookkeeping(rest: &Path) -> bool {

@@ -6,7 +6,9 @@
 //!
 //! A synchronous call waits for the sub-agent it starts; a background call ends at once. In the second case the turn stays
 //! open until all its sub-agents have ended, the model is notified of each end, and prompts that arrive meanwhile join the
-//! turn. A client can start a sub-agent, too; if no turn runs, one without a prompt is opened for it.
+//! turn. A sub-agent starts no others, and the model's own are limited in number ([`AgentLimits`]).
+//!
+//! A client can start a sub-agent, too; if no turn runs, one without a prompt is opened for it.
 
 use baton_protocol::event::{
     AssistantIdle, ExecutionMode, Outcome, SessionError, SubagentCompleted, SubagentFailed, SubagentStarted,
@@ -19,7 +21,7 @@ use serde_json::json;
 use super::Step;
 use crate::ask::{AgentReport, ReplyTo, RunAgent, Serve, StartAgent, StopAgent};
 use crate::output::Work;
-use crate::results::Handoff;
+use crate::results::{AgentLimits, Handoff};
 use crate::state::{AgentOutcome, CallKey, Stage, SubAgent};
 
 /// Why no agent can be started.
@@ -81,6 +83,24 @@ impl Step<'_> {
         };
         self.end_agent(&id, AgentOutcome::Cancelled);
         true
+    }
+
+    /// Returns why the model may not start another agent, if it may not.
+    pub(super) fn refusal_of_agent(&self, limits: AgentLimits) -> Option<String> {
+        let turn = self.turn()?;
+        let (working, all) = (turn.working_agents().count(), turn.agents.len());
+        if all >= limits.per_turn {
+            return Some(format!(
+                "The agent was not started: this turn has started {all} agents, which is the limit. Do the rest yourself, or \
+                 end your response; the user can raise `per_turn` of [agents] in Baton's configuration."
+            ));
+        }
+        (working >= limits.at_once).then(|| {
+            format!(
+                "The agent was not started: {working} agents are working, which is the limit. Wait until one of them has \
+                 ended and call again; the user can raise `at_once` of [agents] in Baton's configuration."
+            )
+        })
     }
 
     /// Starts an agent for a call of the main conversation.

@@ -182,13 +182,18 @@ impl Step<'_> {
 
     /// Records the end of a call, and closes its request.
     fn engine_call_finished(&mut self, id: &ToolCallId, result: ToolResult) {
+        // The session executes this one, and knows when it ends.
+        if self.is_for_engine(id) {
+            return;
+        }
         let key = CallKey::from(id.clone());
         let Some(call) = self.turn().and_then(|turn| turn.call(&key)).cloned() else { return };
         self.close_request(&call, "the engine continued without an answer");
         self.complete_call(&key, result);
     }
 
-    /// Decides about a permission request, or asks clients.
+    /// Decides about a permission request, or asks clients. A request gets a call of its own if the engine names one that
+    /// has a request already, or one that the session executes: the answer would be taken for that of the other request.
     fn engine_wants(
         &mut self,
         reference: String,
@@ -196,8 +201,10 @@ impl Step<'_> {
         wants: PermissionRequest,
         cwd: Option<&Path>,
     ) {
+        let is_free = |call: &Call| !call.stage.is_done() && call.stage.request().is_none();
         let known = call.filter(|id| {
-            self.turn().and_then(|t| t.call(&id.clone().into())).is_some_and(|c| !c.stage.is_done())
+            let call = self.turn().and_then(|turn| turn.call(&id.clone().into()));
+            call.is_some_and(is_free) && !self.is_for_engine(id)
         });
         let call = known.unwrap_or_else(|| self.placeholder_call("permission", &wants));
         let verdict = match self.decide(&wants, Advice::None, cwd) {

@@ -123,10 +123,13 @@ impl Step<'_> {
         match prepared {
             Prepared::Finished(result) => self.tool_finished(key, result),
             // A sub-agent that waited for itself, or for one that waits for it, would never end.
-            Prepared::Handoff(_) | Prepared::Question(_) | Prepared::AfterAgent(_) if agent.is_some() => {
+            Prepared::Handoff { .. } | Prepared::Question(_) | Prepared::AfterAgent(_) if agent.is_some() => {
                 self.tool_finished(key, ToolResult::failure(NOT_FOR_AGENTS));
             }
-            Prepared::Handoff(task) => self.delegate(id, *task),
+            Prepared::Handoff { task, limits } => match self.refusal_of_agent(limits) {
+                Some(refusal) => self.tool_finished(key, ToolResult::failure(refusal)),
+                None => self.delegate(id, *task),
+            },
             Prepared::AfterAgent(agent) => self.run_after_agent(key, agent),
             Prepared::Question(question) => {
                 let request_id = RequestId(self.stamp.text_id());

@@ -1,9 +1,11 @@
 //! Sub-agents.
 
-use super::*;
+use baton_core::AgentLimits;
 use baton_core::ask::{AgentReport, RunAgent, WithdrawAsk};
 use baton_protocol::AgentId;
 use baton_protocol::event::ExecutionMode;
+
+use super::*;
 
 /// A turn in which the model has started one sub-agent.
 fn delegated(mode: ExecutionMode) -> (World, AgentId) {
@@ -248,4 +250,40 @@ fn awaited_agent_is_stopped_by_name_and_with_its_turn() {
     assert!(stopped(&world, asked) != stopped(&world, other), "one of them");
     world.abort();
     assert!(stopped(&world, asked) && stopped(&world, other));
+}
+
+/// A turn in which one answer of the model calls `task` so many times, with these limits.
+fn swarm(calls: usize, limits: AgentLimits) -> World {
+    let mut world = asking();
+    world.finish(world.only(is_ask), model_answer(1, &vec!["task"; calls]));
+    let prepared = || {
+        let task = Box::new(task(ExecutionMode::Background));
+        WorkResult::PrepareCall(Prepared::Handoff { task, limits })
+    };
+    let is_prepare = |work: &Work| matches!(work, Work::PrepareCall { .. });
+    while let Some(work) = world.running.iter().find(|(_, work)| is_prepare(work)).map(|(id, _)| *id) {
+        world.finish(work, prepared());
+    }
+    world
+}
+
+fn failed_calls(world: &World) -> Vec<String> {
+    let ended = world.log.iter().filter_map(|event| match &event.body {
+        Body::ToolComplete(ended) if !ended.success => Some(format!("{ended:?}")),
+        _ => None,
+    });
+    ended.collect()
+}
+
+#[test]
+fn model_starts_a_limited_number_of_sub_agents() {
+    let world = swarm(30, AgentLimits::default());
+    assert_eq!(world.agents().len(), 16);
+    assert_eq!(failed_calls(&world).len(), 14);
+    assert!(failed_calls(&world)[0].contains("at_once"), "{:?}", failed_calls(&world)[0]);
+
+    let world = swarm(5, AgentLimits { at_once: 10, per_turn: 3 });
+    assert_eq!(world.agents().len(), 3);
+    assert!(failed_calls(&world)[0].contains("per_turn"), "{:?}", failed_calls(&world)[0]);
+    assert!(failed_calls(&swarm(5, AgentLimits { at_once: 5, per_turn: 5 })).is_empty());
 }

@@ -1,11 +1,12 @@
 //! Turns of engines.
 
-use super::*;
 use baton_core::EngineReport;
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::ToolRequest;
 use baton_protocol::rules::{RuleListEdit, RulesEdit};
 use baton_protocol::{Json, ToolCallId};
+
+use super::*;
 
 fn driven() -> World {
     let mut world = World::new();
@@ -71,6 +72,46 @@ fn engine_permission_request_is_answered_once() {
     assert_eq!(told(&out), [EngineControl::Decide { reference: "r1".into(), verdict: Verdict::ApproveOnce }]);
     let late = world.answer(&request, reject());
     assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
+}
+
+#[test]
+fn two_requests_about_one_call_are_both_answered() {
+    let mut world = driven();
+    let call = begin_call(&mut world);
+    for reference in ["r1", "r2"] {
+        let (reference, wants) = (reference.into(), Box::new(permission_request(&call, Route::BuiltIn)));
+        let call = Some(call.clone());
+        world.report(drive(&world), EngineReport::Wants { reference, call, wants, cwd: None });
+    }
+    let requests = world.open_requests();
+    assert_eq!(requests.len(), 2, "the first one stays open");
+    let mut decided = Vec::new();
+    for (request, _) in requests {
+        let (_, out) = world.answer_for_outputs(&request, approve());
+        decided.extend(told(&out));
+    }
+    let decision = |reference: &str| EngineControl::Decide {
+        reference: reference.into(),
+        verdict: Verdict::ApproveOnce,
+    };
+    assert!(decided.contains(&decision("r1")) && decided.contains(&decision("r2")), "{decided:?}");
+}
+
+#[test]
+fn engine_cannot_speak_for_a_call_of_a_session_tool() {
+    let mut world = driven();
+    let id = call_own_tool(&mut world);
+    let asked = the_request(&world);
+    let wants = Box::new(permission_request(&id, Route::BuiltIn));
+    let call = Some(id.clone());
+    world.report(drive(&world), EngineReport::Wants { reference: "r".into(), call, wants, cwd: None });
+    let (own, _) = world.open_requests().into_iter().find(|(request, _)| *request != asked).unwrap();
+    let (_, out) = world.answer_for_outputs(&own, approve());
+    assert!(matches!(&*told(&out), [EngineControl::Decide { .. }]));
+    assert!(!world.running.values().any(|work| matches!(work, Work::RunTool { .. })), "nobody approved it");
+    let result = ToolResult::success("done");
+    world.report(drive(&world), EngineReport::CallFinished { call: id, result });
+    assert_eq!(the_request(&world), asked);
 }
 
 #[test]

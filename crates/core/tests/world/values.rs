@@ -2,8 +2,8 @@
 
 use baton_core::policy::Advice;
 use baton_core::{
-    FailedModelCall, FallbackModel, Handoff, ModelReply, Prepared, PreparedPrompt, Profile, RequestAnswer,
-    Route, WorkResult,
+    AgentLimits, FailedModelCall, FallbackModel, Handoff, ModelReply, Prepared, PreparedPrompt, Profile,
+    RequestAnswer, Route, WorkResult,
 };
 use baton_protocol::event::{
     ExecutionMode, PlanAction, PlanAnswer, ProposedPlan, Question, SessionError, ToolRequest, UserQuestion,
@@ -114,7 +114,7 @@ pub fn runnable(route: Route) -> WorkResult {
 
 /// A prepared call that starts a sub-agent.
 pub fn delegation(mode: ExecutionMode) -> WorkResult {
-    WorkResult::PrepareCall(Prepared::Handoff(Box::new(task(mode))))
+    WorkResult::PrepareCall(Prepared::Handoff { task: Box::new(task(mode)), limits: AgentLimits::default() })
 }
 
 pub fn task(mode: ExecutionMode) -> Handoff {

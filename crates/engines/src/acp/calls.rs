@@ -74,6 +74,11 @@ impl Calls {
                     _ => ResultType::Failure,
                 };
                 steps.call_finished(id, tool_result(output(call), result_type));
+                // Its output may be long, and there may be many calls.
+                self.outputs.remove(id);
+                let status = call.status;
+                self.known
+                    .insert(id.to_owned(), ToolCall { id: id.to_owned(), status, ..ToolCall::default() });
             }
             ToolCallStatus::Pending => {}
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use baton_agent::tools::unified_diff;
+use baton_markup::diff::unified as unified_diff;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use serde_json::{Value, json};
 
@@ -115,7 +115,8 @@ fn permission_request(id: &str, cwd: &Path, call: &ToolCall) -> PermissionReques
         ToolCallContent::Text(_) => None,
     });
     let diffs: Vec<_> = diffs.collect();
-    if !diffs.is_empty() {
+    // A command, and a fetch, are no change of the files that come with them.
+    if !diffs.is_empty() && !matches!(call.kind, ToolKind::Execute | ToolKind::Fetch) {
         let located = call.locations.iter().map(|location| location.path.as_path());
         let files: BTreeSet<&Path> = diffs.iter().map(|diff| diff.path.as_path()).chain(located).collect();
         let files = permission::file_names(files.into_iter().map(Path::to_str));
@@ -142,7 +143,10 @@ fn permission_request(id: &str, cwd: &Path, call: &ToolCall) -> PermissionReques
             permission::write(id, &path, diff, &call.title)
         }
         (ToolKind::Read | ToolKind::Search, _) => permission::read(id, &path, &call.title),
-        (ToolKind::Fetch, _) => permission::url(id, text(input, "/url").unwrap_or(&call.title), ""),
+        (ToolKind::Fetch, _) => match text(input, "/url") {
+            Some(url) => permission::url(id, url, ""),
+            None => permission::ungrantable(id, "web_fetch", &call.title, input),
+        },
         // A title describes one call. A grant for the title would cover any later call that has the same title.
         _ => match call.name.as_deref() {
             Some(name) => permission::custom_tool(id, name, &call.title, input),
@@ -154,6 +158,34 @@ fn permission_request(id: &str, cwd: &Path, call: &ToolCall) -> PermissionReques
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn requested(mut update: Value) -> PermissionRequest {
+        update["toolCallId"] = "c".into();
+        update["title"] = "https://ok.example/".into();
+        permission_request("c", Path::new("/work"), &ToolCall::read(&update).unwrap())
+    }
+
+    #[test]
+    fn command_with_a_diff_is_shown_as_a_command() {
+        let content = json!([{"type": "diff", "path": "notes.txt", "oldText": "a", "newText": "b"}]);
+        let edit = requested(json!({"kind": "edit", "content": content}));
+        assert!(matches!(edit, PermissionRequest::Write { .. }), "{edit:?}");
+        let command =
+            requested(json!({"kind": "execute", "content": content, "rawInput": {"command": "rm x"}}));
+        let PermissionRequest::Shell { full_command_text, .. } = &command else { panic!("{command:?}") };
+        assert_eq!(full_command_text, "rm x");
+    }
+
+    #[test]
+    fn title_is_not_taken_for_the_address_of_a_fetch() {
+        let named = requested(json!({"kind": "fetch", "rawInput": {"url": "https://x.example/"}}));
+        assert!(
+            matches!(&named, PermissionRequest::Url { url, .. } if url == "https://x.example/"),
+            "{named:?}"
+        );
+        let unnamed = requested(json!({"kind": "fetch", "rawInput": {"address": "https://x.example/"}}));
+        assert!(matches!(unnamed, PermissionRequest::Hook { .. }), "{unnamed:?}");
+    }
 
     #[test]
     fn command_line_is_shown_only_if_it_shows_what_runs() {

@@ -9,6 +9,9 @@ use crate::Report;
 use crate::adapter::{RunEnding, Steps};
 use crate::json::{number, text};
 
+/// Longer messages are cut: an agent may stream without end. What is left out was shown while it was streamed.
+const LONGEST_MESSAGE: usize = 4 * 1024 * 1024;
+
 #[derive(Debug, Default)]
 pub(super) struct Updates {
     pub(super) calls: Calls,
@@ -29,7 +32,9 @@ impl Updates {
         match update {
             Update::Message { text, message } => self.append(text, message, steps),
             Update::Thought(delta) => {
-                self.thoughts.push_str(&delta);
+                if self.thoughts.len() < LONGEST_MESSAGE {
+                    self.thoughts.push_str(&delta);
+                }
                 steps.report(Report::ReasoningDelta(delta));
             }
             Update::ToolCall(call) => {
@@ -46,7 +51,12 @@ impl Updates {
             self.flush(steps);
             self.message = message;
         }
-        self.text.push_str(&delta);
+        if self.text.len() < LONGEST_MESSAGE {
+            self.text.push_str(&delta);
+            if self.text.len() >= LONGEST_MESSAGE {
+                steps.warn("The agent's message is very long. Only its beginning is recorded.");
+            }
+        }
         steps.report(Report::TextDelta(delta));
     }
 
@@ -97,4 +107,30 @@ fn todo(entries: &[PlanEntry]) -> String {
         format!("[{done}] {}", entry.content)
     });
     format!("Plan:\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::Step;
+
+    #[test]
+    fn endless_message_is_cut() {
+        let (mut updates, mut steps) = (Updates::default(), Steps::default());
+        let delta = "x".repeat(1024 * 1024);
+        for _ in 0..10 {
+            updates.receive(Update::Thought(delta.clone()), &mut steps);
+            updates.receive(Update::Message { text: delta.clone(), message: None }, &mut steps);
+        }
+        updates.flush(&mut steps);
+        let reports: Vec<Report> = std::iter::from_fn(|| steps.pop())
+            .filter_map(|step| if let Step::Report(report) = step { Some(report) } else { None })
+            .collect();
+        let streamed = reports.iter().filter(|report| matches!(report, Report::TextDelta(_))).count();
+        let warned =
+            reports.iter().filter(|report| matches!(report, Report::Note { warning: true, .. })).count();
+        assert_eq!((streamed, warned), (10, 1));
+        let Some(Report::Message { text, reasoning }) = reports.last() else { panic!("no message") };
+        assert_eq!((text.len(), reasoning.as_ref().unwrap().len()), (LONGEST_MESSAGE, LONGEST_MESSAGE));
+    }
 }

@@ -101,7 +101,7 @@ fn permission_request(call: &str, cwd: &Path, name: &str, request: &Value) -> Pe
     let path = text(input, "/file_path").or(text(input, "/notebook_path")).or(text(input, "/path"));
     match tool(name) {
         // The command line does not show that the sandbox is off, so a grant for the line must not cover it.
-        "bash" if input["dangerouslyDisableSandbox"] == true => {
+        "bash" if !matches!(input["dangerouslyDisableSandbox"], Value::Null | Value::Bool(false)) => {
             permission::ungrantable(call, "bash", "Run a command outside the sandbox", input)
         }
         "bash" => permission::shell(call, cwd, field("/command"), field("/description")),
@@ -140,11 +140,14 @@ mod tests {
 
     #[test]
     fn no_grant_covers_a_command_outside_the_sandbox() {
-        let request = |disabled: bool| {
+        let request = |disabled: Value| {
             let input = json!({"command": "ls", "dangerouslyDisableSandbox": disabled});
             permission_request("c", Path::new("/work"), "Bash", &json!({ "input": input }))
         };
-        assert!(matches!(request(false), PermissionRequest::Shell { .. }));
-        assert!(matches!(request(true), PermissionRequest::Hook { .. }));
+        assert!(matches!(request(json!(false)), PermissionRequest::Shell { .. }));
+        // Claude may take a text for the value that it names.
+        for disabled in [json!(true), json!("true"), json!(1)] {
+            assert!(matches!(request(disabled), PermissionRequest::Hook { .. }));
+        }
     }
 }

@@ -13,10 +13,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use baton_process::{Pipes, Start, Supervised};
-use baton_tasks::JoinHandle;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub(crate) use lines::OutputLine;
@@ -25,8 +25,12 @@ use tail::Tail;
 
 /// How long processes may take to exit after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(2);
+/// How many bytes may wait to be written when another line is queued.
+const MOST_OUTGOING: usize = 16 * 1024 * 1024;
 /// How long to wait for remaining output of a program that has exited.
 const DRAIN: Duration = Duration::from_millis(250);
+/// How long to read output that goes on after the exit. What the program itself has printed is in the pipe by then.
+const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 
 /// How a program exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +75,7 @@ pub(crate) struct Child {
     /// The task that reads stderr into the tail.
     follower: JoinHandle<()>,
     exit: Option<Exit>,
-    /// When to stop waiting for output of a program that has exited.
-    drained: Option<Instant>,
+    exited_at: Option<Instant>,
 }
 
 impl Child {
@@ -80,7 +83,7 @@ impl Child {
     pub(crate) fn start(start: Start) -> io::Result<Self> {
         let (supervised, Pipes { stdin, stdout, stderr }) = start.start()?;
         let (tail, lines, diagnostics) = Tail::with_lines();
-        let follower = baton_tasks::spawn(tail.clone().follow(stderr, lines));
+        let follower = tokio::spawn(tail.clone().follow(stderr, lines));
         Ok(Self {
             supervised,
             stdin: Some(stdin),
@@ -91,14 +94,20 @@ impl Child {
             diagnostics,
             follower,
             exit: None,
-            drained: None,
+            exited_at: None,
         })
     }
 
     /// Queues a line. It is written while [`Child::next_line`] is awaited, so that neither side can block the other.
-    pub(crate) fn say(&mut self, line: &str) {
-        self.outgoing.extend_from_slice(line.as_bytes());
-        self.outgoing.push(b'\n');
+    /// Returns false if too much is queued already: the program does not read.
+    pub(crate) fn say(&mut self, line: &str) -> bool {
+        // A single long line may exceed the limit.
+        let has_room = self.outgoing.len() <= MOST_OUTGOING;
+        if has_room {
+            self.outgoing.extend_from_slice(line.as_bytes());
+            self.outgoing.push(b'\n');
+        }
+        has_room
     }
 
     /// Queues a text as it is, after which stdin is closed.
@@ -113,9 +122,16 @@ impl Child {
             if self.outgoing.is_empty() && self.close_when_written {
                 self.stdin = None;
             }
-            let never = Instant::now() + Duration::from_secs(86_400);
+            let exited_at = self.exited_at.unwrap_or_else(Instant::now);
+            let end = |patience| exited_at + patience;
             tokio::select! {
+                // The exit goes first: a process that the program left behind may print without end.
                 biased;
+                status = self.supervised.wait(), if self.exit.is_none() => {
+                    self.exit = Some(status.map_or(Exit::Ended, Exit::from));
+                    self.exited_at = Some(Instant::now());
+                }
+                () = sleep_until(end(LONGEST_DRAIN)), if self.exit.is_some() => return None,
                 line = self.lines.next() => return line,
                 Some(line) = self.diagnostics.recv() => return Some(OutputLine::Diagnostic(line)),
                 written = write(self.stdin.as_mut(), &self.outgoing), if self.can_write() => match written {
@@ -123,12 +139,8 @@ impl Child {
                     // A program that does not read its stdin may still print.
                     Err(_) => self.stdin = None,
                 },
-                status = self.supervised.wait(), if self.exit.is_none() => {
-                    self.exit = Some(status.map_or(Exit::Ended, Exit::from));
-                    self.drained = Some(Instant::now() + DRAIN);
-                }
                 // A process that the program left behind may hold the pipe open.
-                () = sleep_until(self.drained.unwrap_or(never)), if self.drained.is_some() => return None,
+                () = sleep_until(end(DRAIN)), if self.exit.is_some() => return None,
             }
         }
     }

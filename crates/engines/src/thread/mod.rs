@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use baton_agent::blocking;
+use baton_disk::blocking;
 use baton_process::Start;
 use baton_protocol::engine::EngineControl;
+use run::Run;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -23,7 +24,6 @@ use crate::adapter::{Adapter, Launch, LaunchContext, Step, Steps};
 use crate::process::{Child, OutputLine};
 use crate::program::Program;
 use crate::{EngineConversation, Report, ResumeToken, Running, ThreadSpec};
-use run::Run;
 
 /// A conversation with a program.
 pub(crate) struct ProgramConversation {
@@ -108,7 +108,7 @@ impl ProgramConversation {
         let Launch { args, environment, file } = self.adapter.launch(&context);
         if let Some((path, content)) = file {
             let to = path.clone();
-            let written = baton_tasks::spawn_blocking(move || write_if_changed(&to, content)).await;
+            let written = tokio::task::spawn_blocking(move || write_if_changed(&to, content)).await;
             written
                 .map_err(std::io::Error::other)
                 .flatten()
@@ -158,7 +158,7 @@ fn write_if_changed(path: &Path, content: &str) -> std::io::Result<()> {
         return Ok(());
     }
     if let Some(directory) = path.parent() {
-        baton_private::create_dir_all(directory)?;
+        baton_disk::private::create_dir_all(directory)?;
     }
-    baton_private::replace(path, content)
+    baton_disk::private::replace(path, content)
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use baton_agent::blocking;
+use baton_disk::blocking;
 use baton_protocol::engine::EngineControl;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -198,13 +198,15 @@ impl<'a> Run<'a> {
     async fn next(&mut self, attempt: &mut Attempt) -> Event {
         attempt.clock.pause(!attempt.pending.is_empty());
         tokio::select! {
-            // Decisions go before further output; output that has arrived goes before a time limit.
+            // Decisions go before further output, and so do deadlines that output does not move: a program that prints
+            // without end would never reach them. Output that has arrived breaks a silence.
             biased;
             Some(control) = self.control.recv() => Event::Control(control),
             () = self.interrupt.cancelled(), if !attempt.stopping => Event::Interrupt,
             () = self.reporter.abandoned() => Event::Abandoned,
+            overdue = attempt.clock.expired() => Event::Overdue(overdue),
             line = attempt.child.next_line() => line.map_or(Event::OutputEnded, Event::Line),
-            overdue = attempt.clock.overdue() => Event::Overdue(overdue),
+            overdue = attempt.clock.silent() => Event::Overdue(overdue),
         }
     }
 
@@ -278,14 +280,20 @@ impl<'a> Run<'a> {
 
     async fn execute(&mut self, step: Step, attempt: &mut Attempt) -> Option<Stop> {
         match step {
-            Step::Send(line) => attempt.child.say(&line),
+            Step::Send(line) => {
+                if !attempt.child.say(&line) {
+                    let name = self.conversation.program.info.name;
+                    let reason = format!("{name} does not read what is sent to it, so it was stopped.");
+                    return Some(Stop::Kill(RunEnding::Failed(reason)));
+                }
+            }
             Step::SendAndClose(text) => attempt.child.say_all(&text),
             Step::Identified { token, model } => return self.identified(token, model, attempt).await,
             Step::Report(Report::Wants { reference, call, wants }) => {
                 let wants = Box::new(permission::with_diff(*wants, &self.conversation.spec.cwd).await);
-                self.report(Report::Wants { reference, call, wants }, attempt);
+                return self.report(Report::Wants { reference, call, wants }, attempt);
             }
-            Step::Report(report) => self.report(report, attempt),
+            Step::Report(report) => return self.report(report, attempt),
             Step::Defer(text) => self.deferred.push_back(text),
             Step::End(ending) if self.conversation.adapter.is_persistent() => {
                 return Some(Stop::Reported(ending));
@@ -298,17 +306,25 @@ impl<'a> Run<'a> {
         None
     }
 
-    fn report(&mut self, report: Report, attempt: &mut Attempt) {
+    /// Sends a report. A program that asks for two things under one id is stopped: an answer to one of them would be an
+    /// answer to the other.
+    fn report(&mut self, report: Report, attempt: &mut Attempt) -> Option<Stop> {
         match &report {
             // Not reported before `Started`, so it cannot be answered.
-            Report::Wants { .. } | Report::Asks { .. } if !self.reporter.has_started() => return,
-            Report::Wants { reference, .. } | Report::Asks { reference, .. } => {
-                attempt.pending.insert(reference.clone());
+            Report::Wants { .. } | Report::Asks { .. } if !self.reporter.has_started() => return None,
+            Report::Wants { reference, .. } | Report::Asks { reference, .. }
+                if !attempt.pending.insert(reference.clone()) =>
+            {
+                let name = self.conversation.program.info.name;
+                let reason =
+                    format!("{name} used the id of an open request for another one, so it was stopped.");
+                return Some(Stop::Kill(RunEnding::Failed(reason)));
             }
-            Report::Withdrawn { reference } if !attempt.pending.remove(reference) => return,
+            Report::Withdrawn { reference } if !attempt.pending.remove(reference) => return None,
             _ => {}
         }
         self.reporter.report(report);
+        None
     }
 
     /// Handles the id of the conversation. A program that opened a different conversation than requested is stopped. A

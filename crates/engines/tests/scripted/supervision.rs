@@ -63,6 +63,68 @@ async fn program_that_never_finishes_is_ended() {
     assert!(record.failure().contains("worked for 1 s"), "{record:#?}");
 }
 
+/// Prints a line again and again, faster than it is read.
+const FLOOD: &str = "
+def flood(line):
+    block = (json.dumps(line) + '\\n').encode() * 2000
+    while True: sys.stdout.buffer.write(block)
+";
+
+#[tokio::test]
+async fn endless_output_does_not_hide_the_total_limit() {
+    let limits = TimeLimits { total: SHORT, ..TimeLimits::default() };
+    let fixture =
+        limited("codex", Mode::Exec, &[FLOOD, "started()\nflood({'type': 'turn.started'})"].concat(), limits);
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await;
+    assert!(record.failure().contains("worked for 500 ms"), "{record:#?}");
+    fixture.assert_no_processes("a time limit").await;
+}
+
+#[tokio::test]
+async fn endless_output_does_not_hide_an_interrupt() {
+    let script = "serve(lambda: (message('ok'), flood({'method': 'unknown'})))";
+    let fixture = engine("codex", Mode::Interactive, &[APP_SERVER, FLOOD, script].concat());
+    let record = run(fixture.thread().as_mut(), "hi", |report, handle| {
+        if matches!(report, baton_engines::Report::Message { .. }) {
+            handle.interrupt.cancel();
+        }
+    })
+    .await;
+    assert_eq!(record.outcome, RunOutcome::Interrupted);
+    fixture.assert_no_processes("an interrupt").await;
+}
+
+#[tokio::test]
+async fn endless_output_of_a_child_does_not_hide_the_exit_of_the_program() {
+    let script = "started()\nmessage('ok')\nif os.fork() == 0: flood({'type': 'turn.started'})\ncompleted()";
+    let fixture = codex(&[FLOOD, script].concat());
+    assert_eq!(run_prompt(fixture.thread().as_mut(), "hi").await.completed().answer(), "ok");
+    fixture.assert_no_processes("the run").await;
+}
+
+#[tokio::test]
+async fn program_that_asks_without_reading_the_answers_is_stopped() {
+    let script = "serve(lambda: flood({'id': 1, 'method': 'unknown/' + 'x' * 10000}))";
+    let fixture = engine("codex", Mode::Interactive, &[APP_SERVER, FLOOD, script].concat());
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await;
+    assert!(record.failure().contains("does not read"), "{}", record.failure());
+    fixture.assert_no_processes("the run").await;
+}
+
+#[tokio::test]
+async fn program_that_uses_one_id_for_two_requests_is_stopped() {
+    let script = "
+def work():
+    for command in ('ls', 'rm -rf /'):
+        send({'id': 7, 'method': 'item/commandExecution/requestApproval', 'params': {'itemId': 'c', 'command': command}})
+    message(str(next_line()))
+serve(work)";
+    let fixture = engine("codex", Mode::Interactive, &[APP_SERVER, script].concat());
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await;
+    assert!(record.failure().contains("id of an open request"), "{record:#?}");
+    fixture.assert_no_processes("the run").await;
+}
+
 #[tokio::test]
 async fn time_limits_do_not_run_while_the_user_decides() {
     let limits = TimeLimits { silence: Some(Duration::from_secs(60)), ..TimeLimits::default() };

@@ -14,4 +14,4 @@ pub use self::file_history::{FileHistory, Point, TouchedFile};
 pub use self::preview::{ChangeType, Undone, preview};
 pub use self::restore::{Plan, RestoreFailure, Skip};
 pub use self::snapshots::{FileState, Snapshots, lines_between, text_now, text_of};
-pub use baton_agent::tools::beneath::resolve;
+pub use baton_disk::beneath::resolve;

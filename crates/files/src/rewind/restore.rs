@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use baton_agent::tools::beneath::Directory;
+use baton_disk::beneath::Directory;
 use baton_protocol::event::Preimage;
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use baton_agent::tools::beneath::{Directory, Unusable};
+use baton_disk::beneath::{Directory, Unusable};
 use baton_protocol::event::Preimage;
 use ring::digest::{Context, SHA256};
 
@@ -95,12 +95,12 @@ impl Snapshots {
         if fs::metadata(&path).is_ok_and(|known| known.len() == contents.len() as u64) {
             return Ok(());
         }
-        baton_private::create_dir_all(&self.directory)?;
+        baton_disk::private::create_dir_all(&self.directory)?;
         if self.size()?.saturating_add(contents.len() as u64) > CAPACITY {
             let full = format!("the snapshots of this session exceed {} MiB", CAPACITY >> 20);
             return Err(io::Error::other(full));
         }
-        baton_private::replace_synced(path, contents)
+        baton_disk::private::replace_synced(path, contents)
     }
 
     fn size(&self) -> io::Result<u64> {
@@ -158,7 +158,7 @@ pub fn text_now(path: &Path) -> Option<String> {
 /// Counts the lines that were added and removed since a change; none where either side is not text.
 pub fn lines_between(snapshots: &Snapshots, before: &Preimage, path: &Path) -> (u64, u64) {
     match (text_of(snapshots, before), text_now(path)) {
-        (Some(old), Some(new)) => baton_agent::tools::line_counts(&old, &new),
+        (Some(old), Some(new)) => baton_markup::diff::line_counts(&old, &new),
         _ => (0, 0),
     }
 }

@@ -16,17 +16,16 @@ use baton_core::Session;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::{ClientId, EventId, Json, SessionId};
 use baton_providers::{CallFailed, RelayedPart};
-use baton_settings::SettingsEdit;
 use baton_store::Seq;
 use baton_store::members::Member;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 pub use self::owner::{Service, serve};
-use super::ask::{ActorAsk, AskMessage, BesideAsk, ReplyMessage};
 use super::failure::Failure;
 use super::message::{JoinReply, JoinRequest};
 use super::published::{Batch, Published};
+use baton_ask::{AskMessage, ReplyMessage};
 
 /// Message of an edge to the owner of a session.
 #[derive(Debug, Serialize, Deserialize)]
@@ -289,47 +288,6 @@ impl From<CallRefused> for CallFailed {
         match refused {
             CallRefused::Gone => Self::Gone,
             CallRefused::Refused(error) => Self::Refused(error),
-        }
-    }
-}
-
-impl AskMessage {
-    /// Returns the change of settings that serving the ask makes; none if it makes none. No event records it: the server of
-    /// the client remembers it, for the case that the session moves.
-    #[must_use]
-    pub fn settings_edit(&self) -> Option<SettingsEdit> {
-        match self {
-            Self::Actor(ActorAsk::Configure(ask)) => Some((*ask.edit).clone()),
-            Self::Beside(BesideAsk::Mcp(ask)) => ask.request.settings_edit(),
-            Self::Beside(BesideAsk::Skills(ask)) => ask.request.settings_edit(),
-            _ => None,
-        }
-    }
-
-    /// Whether asking twice is harmless: it changes nothing, or the second answer says that it is too late.
-    #[must_use]
-    pub fn is_repeatable(&self) -> bool {
-        match self {
-            Self::Core(ask) => matches!(
-                **ask,
-                baton_core::Ask::AnswerRequest(_)
-                    | baton_core::Ask::Abort(_)
-                    | baton_core::Ask::HoldQueue(_)
-                    | baton_core::Ask::RegisterRunner(_)
-            ),
-            Self::Actor(ask) => matches!(ask, ActorAsk::Inspect(_) | ActorAsk::Configure(_)),
-            Self::Beside(BesideAsk::UseFiles(ask)) => !ask.request.changes(),
-            Self::Beside(BesideAsk::UseWorkflows(ask)) => ask.request.action.is_repeatable(),
-            Self::Beside(ask) => matches!(
-                ask,
-                BesideAsk::ListTools(_)
-                    | BesideAsk::UseExtensions(_)
-                    | BesideAsk::ListBackground(_)
-                    | BesideAsk::ListTodos(_)
-                    | BesideAsk::GitDiff(_)
-                    | BesideAsk::ListInstructions(_)
-                    | BesideAsk::MeasureContext(_)
-            ),
         }
     }
 }

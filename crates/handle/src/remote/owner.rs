@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_protocol::{ClientId, Json, SessionId};
 use baton_providers::{CallFailed, Calling, ClientCall, EdgeOffer, Tunnel};
-use baton_tasks::TaskTracker;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
 
 use super::{CallRefused, EdgeLink, FromOwner, RemoteEvent, ToOwner};
 use crate::{ActorMessage, Batch, Failure, Handle, Port, Residence, Responder, vanish};

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use baton_store::{Record, Seq, Span};
+use baton_people::Identity;
+use baton_store::{Page, Record, Seq, Span};
 use http::{HeaderMap, StatusCode, header};
 
 use super::extract::{Caller, PathParams, QueryParams, session_id};
@@ -13,7 +14,9 @@ use super::types::{Cursor, EventPage, EventsQuery, Limit, NumberedEvent};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 use crate::sse::{StreamRequest, Wanted};
-use baton_people::Identity;
+
+/// Size of a page of events, in bytes. It stays in memory until the client has read it, and one person can open many connections.
+const PAGE_BYTES: usize = 4 << 20;
 
 /// Read events of a session.
 ///
@@ -55,8 +58,9 @@ pub(super) async fn read(
 
 /// Streams changes of all sessions. Not in the OpenAPI document, whose tools expect every response to end.
 ///
-/// `session` names a session that has changed, with its title, directory and state, and with its pending requests if those
-/// have changed. `deleted` names one that was deleted. Read the lists of sessions and requests after `ready`.
+/// `session` names a session that has changed, with its title, directory, state and head, and with its pending requests unless
+/// the previous one listed the same. `deleted` names one that was deleted. Read the lists of sessions and requests after
+/// `ready`, and skip changes with a smaller head than the list of requests has for their session.
 pub(super) async fn feed(
     State(door): State<Shared>,
     Caller { identity: reader, .. }: Caller,
@@ -103,14 +107,14 @@ async fn page(
     span: Span,
     rendered: bool,
 ) -> Result<EventPage, ApiError> {
-    let records = door.runtime.store.read(id, span).await?;
+    let Page { records, is_cut } = door.runtime.store.read_page(id, span, PAGE_BYTES).await?;
     let (start, limit) = match span {
         Span::After { after, limit } => (after, limit),
         Span::Before { before, limit } => (before, limit),
     };
     let next = records.last().map_or(start, |record| record.seq).0;
     let has_more = match span {
-        Span::After { .. } => records.len() == limit,
+        Span::After { .. } => is_cut || records.len() == limit,
         Span::Before { .. } => records.first().is_some_and(|record| record.seq > Seq(1)),
     };
     let numbered = move |record: Record| {

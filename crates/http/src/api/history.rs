@@ -4,12 +4,12 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use baton_ask::Rewind;
+use baton_ask::files::PreviewUndo;
 use baton_protocol::SessionId;
 use baton_runtime::fork::{Fork, ForkError};
 use baton_runtime::rewind::{FileHistory, Undone};
 use baton_runtime::session::RewindOutcome;
-use baton_runtime::session::ask::{Rewind, UseFiles};
-use baton_runtime::session::file_requests::{FileReply, FileRequest};
 use baton_store::{Seq, Span, StoreError};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -22,6 +22,9 @@ use super::sessions::{ask, find, open};
 use super::types::SessionView;
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
+
+/// Size of a page of an export, in bytes. It stays in memory until the client has read it.
+const PAGE_BYTES: usize = 1 << 20;
 
 /// Which part of a session to copy.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -84,7 +87,8 @@ pub(super) async fn export(
 
 /// Reads a page of an export. Returns its lines, and the position of the last one.
 async fn export_page(door: &Shared, id: &SessionId, after: Seq) -> Result<(Bytes, Seq), StoreError> {
-    let page = door.runtime.store.read(id, Span::After { after, limit: 200 }).await?;
+    let span = Span::After { after, limit: 200 };
+    let page = door.runtime.store.read_page(id, span, PAGE_BYTES).await?.records;
     // Before the head, an empty page means that the session was deleted: the export must not look complete.
     let last = page.last().ok_or_else(|| StoreError::NotFound(id.clone()))?.seq;
     let lines = page.iter().flat_map(|record| [record.body.clone(), Bytes::from_static(b"\n")]);
@@ -122,11 +126,13 @@ pub(super) struct RewindPreview {
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn preview(
     State(door): State<Shared>,
+    Caller { identity: reader, .. }: Caller,
     PathParams(id): PathParams<String>,
     QueryParams(RewindQuery { event }): QueryParams<RewindQuery>,
 ) -> Result<Json<RewindPreview>, ApiError> {
     let id = session_id(&id)?;
     let view = open(&door, &id).await?.inspect().await?;
+    let _turn = door.scans.turn(reader.person()).await;
     let history = FileHistory::read(&*door.runtime.store, &id, view.head).await?;
     let found = event.parse().ok().and_then(|event| history.place_of(event));
     let from =
@@ -135,14 +141,7 @@ pub(super) async fn preview(
     let can_restore_files = view.session.rewind_obstacle(true).is_none();
     let files = if can_restore_files {
         // Compared where the files are.
-        let request = Box::new(FileRequest::PreviewRewind { touched: history.touched_since(from) });
-        match ask(&door, &id, UseFiles { request }).await?.map_err(ApiError::internal)? {
-            FileReply::Undone(files) => files,
-            _ => {
-                let message = "the server that holds the session gave another reply; upgrade it";
-                return Err(ApiError::internal(message));
-            }
-        }
+        ask(&door, &id, PreviewUndo { touched: history.touched_since(from) }).await?
     } else {
         Vec::new()
     };

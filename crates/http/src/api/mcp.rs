@@ -4,10 +4,13 @@ use std::path::Path;
 
 use axum::Json;
 use axum::extract::State;
+use baton_ask::Ask;
+use baton_ask::mcp::{
+    DescribeMcpServers, DisableMcpServer, EnableMcpServer, McpServerOverview, ReadMcpLog, SendToMcpServer,
+    StartMcpServer, StartMcpServers,
+};
 use baton_people::access::START;
 use baton_protocol::Json as AnyJson;
-use baton_runtime::mcp::{McpRequest, ServerOverview};
-use baton_runtime::session::ask::Mcp;
 use baton_runtime::session::{Failure, Handle};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -21,17 +24,8 @@ use super::types::{
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
-async fn ask(handle: &Handle, request: McpRequest) -> Result<Value, ApiError> {
-    Ok(handle.ask(Mcp { request: Box::new(request) }).await?)
-}
-
-async fn overview(handle: &Handle, start: bool) -> Result<Vec<ServerOverview>, ApiError> {
-    let servers = ask(handle, McpRequest::Overview { start }).await?;
-    baton_json::from_value(&servers).map_err(|error| ApiError::internal(error.to_string()))
-}
-
-async fn find(handle: &Handle, server: &str) -> Result<ServerOverview, ApiError> {
-    let all = overview(handle, false).await?;
+async fn find(handle: &Handle, server: &str) -> Result<McpServerOverview, ApiError> {
+    let all = handle.ask(DescribeMcpServers {}).await?;
     all.into_iter().find(|known| known.name == server).ok_or_else(|| no_such_server(server))
 }
 
@@ -43,8 +37,7 @@ fn no_such_server(server: &str) -> ApiError {
 async fn send(handle: &Handle, server: &str, method: &str, params: Value) -> Result<Json<Value>, ApiError> {
     find(handle, server).await?;
     let (server, method) = (server.to_owned(), method.to_owned());
-    let request = McpRequest::Send { server, method, params: AnyJson::from(params) };
-    match handle.ask(Mcp { request: Box::new(request) }).await {
+    match handle.ask(SendToMcpServer { server, method, params: AnyJson::from(params) }).await {
         Ok(answer) => Ok(Json(answer)),
         Err(Failure::Refused(why)) => Err(ApiError::new(StatusCode::BAD_GATEWAY, "mcp_error", why)),
         Err(other) => Err(other.into()),
@@ -68,8 +61,11 @@ pub(super) async fn list(
         caller.check(START)?;
     }
     let handle = open(&door, &session_id(&id)?).await?;
-    let servers = overview(&handle, query.start).await?.into_iter().map(McpServerView::from).collect();
-    Ok(Json(McpServerList { servers }))
+    let servers = match query.start {
+        true => handle.ask(StartMcpServers {}).await?,
+        false => handle.ask(DescribeMcpServers {}).await?,
+    };
+    Ok(Json(McpServerList { servers: servers.into_iter().map(McpServerView::from).collect() }))
 }
 
 /// Show an MCP server of a session.
@@ -96,7 +92,7 @@ pub(super) async fn enable(
     State(door): State<Shared>,
     PathParams((id, server)): PathParams<(String, String)>,
 ) -> Result<Json<McpServerView>, ApiError> {
-    change(&door, &id, &server, |server| McpRequest::Enable { server }).await
+    change(&door, &id, &server, |server| EnableMcpServer { server }).await
 }
 
 /// Stop using an MCP server in a session.
@@ -109,7 +105,7 @@ pub(super) async fn disable(
     State(door): State<Shared>,
     PathParams((id, server)): PathParams<(String, String)>,
 ) -> Result<Json<McpServerView>, ApiError> {
-    change(&door, &id, &server, |server| McpRequest::Disable { server }).await
+    change(&door, &id, &server, |server| DisableMcpServer { server }).await
 }
 
 /// End the connection to an MCP server of a session, and connect again.
@@ -126,18 +122,18 @@ pub(super) async fn restart(
     if !find(&handle, &server).await?.enabled {
         return Err(ApiError::conflict("disabled", format!("{server} is disabled; enable it first")));
     }
-    change(&door, &id, &server, |server| McpRequest::Start { server, config: None, restart: true }).await
+    change(&door, &id, &server, |server| StartMcpServer { server, config: None, restart: true }).await
 }
 
-async fn change(
+async fn change<A: Ask>(
     door: &Shared,
     id: &str,
     server: &str,
-    request: impl FnOnce(String) -> McpRequest,
+    ask: impl FnOnce(String) -> A,
 ) -> Result<Json<McpServerView>, ApiError> {
     let handle = open(door, &session_id(id)?).await?;
     find(&handle, server).await?;
-    ask(&handle, request(server.to_owned())).await?;
+    handle.ask(ask(server.to_owned())).await?;
     Ok(Json(find(&handle, server).await?.into()))
 }
 
@@ -153,10 +149,8 @@ pub(super) async fn log(
 ) -> Result<Json<McpLog>, ApiError> {
     let handle = open(&door, &session_id(&id)?).await?;
     find(&handle, &server).await?;
-    match handle.ask(Mcp { request: Box::new(McpRequest::Log { server: server.clone() }) }).await {
-        Ok(log) => {
-            baton_json::from_value(&log).map(Json).map_err(|error| ApiError::internal(error.to_string()))
-        }
+    match handle.ask(ReadMcpLog { server: server.clone() }).await {
+        Ok(lines) => Ok(Json(McpLog { lines })),
         Err(Failure::Refused(_)) => Err(no_such_server(&server)),
         Err(other) => Err(other.into()),
     }
@@ -267,18 +261,7 @@ pub(super) async fn add(
     JsonBody(new): JsonBody<NewMcpServer>,
 ) -> Result<(StatusCode, Json<McpEntryView>), ApiError> {
     let NewMcpServer { name, config } = new;
-    let config = Value::Object(config);
-    if let Err(error) = baton_runtime::mcp::ServerConfig::parse(&name, &config) {
-        return Err(ApiError::unprocessable("unusable", error.to_string()));
-    }
-    let user = door.runtime.addons.catalogue.user();
-    if user.list().await.map_err(ApiError::internal)?.contains_key(&name) {
-        return Err(ApiError::conflict(
-            "exists",
-            format!("there is an MCP server {name:?}; remove it first"),
-        ));
-    }
-    user.add(name.clone(), config).await.map_err(|why| ApiError::conflict("exists", why))?;
+    door.runtime.addons.catalogue.user().add(name.clone(), Value::Object(config)).await?;
     entry(&door, name).await.map(|view| (StatusCode::CREATED, Json(view)))
 }
 
@@ -291,11 +274,7 @@ pub(super) async fn remove(
     State(door): State<Shared>,
     PathParams(server): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
-    let user = door.runtime.addons.catalogue.user();
-    if !user.list().await.map_err(ApiError::internal)?.contains_key(&server) {
-        return Err(no_such_server(&server));
-    }
-    user.remove(server.clone()).await.map_err(|_| no_such_server(&server))?;
+    door.runtime.addons.catalogue.user().remove(server).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

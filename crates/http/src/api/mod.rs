@@ -23,7 +23,7 @@ mod types;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use baton_wire::routing::{delete, get, patch, post};
+use axum::routing::{delete, get, patch, post};
 use utoipa::OpenApi;
 
 use self::description::{GuardResponses, ParametersWithoutNull};

@@ -4,40 +4,32 @@ use std::path::Path;
 
 use axum::Json;
 use axum::extract::State;
+use baton_runtime::plugins::InstalledPlugin;
 use http::StatusCode;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::extract::{JsonBody, PathParams, QueryParams};
 use super::types::{
-    MarketplaceList, MarketplaceView, NewMarketplace, NewPlugin, OfferedPluginList, PluginList, PluginView,
-    RemoveMarketplaceQuery,
+    MarketplaceList, MarketplaceView, NewMarketplace, NewPlugin, OfferedPluginList, OfferedPluginView,
+    PluginList, PluginView, RemoveMarketplaceQuery,
 };
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
-fn read<T: DeserializeOwned>(reply: &Value) -> Result<T, ApiError> {
-    baton_json::from_value(reply).map_err(|error| ApiError::internal(error.to_string()))
-}
-
-async fn installed(door: &Shared) -> Result<Vec<PluginView>, ApiError> {
-    let listed: PluginList = read(&door.runtime.addons.plugins.list().await.map_err(ApiError::internal)?)?;
-    Ok(listed.plugins)
+async fn installed(door: &Shared) -> Result<Vec<InstalledPlugin>, ApiError> {
+    door.runtime.addons.plugins.list().await.map_err(ApiError::internal)
 }
 
 async fn find(door: &Shared, name: &str) -> Result<PluginView, ApiError> {
-    let is_it = |plugin: &PluginView| {
-        plugin.name == name || format!("{}@{}", plugin.name, plugin.marketplace) == name
-    };
-    let found = installed(door).await?.into_iter().find(is_it);
-    found.ok_or_else(|| ApiError::not_found(format!("no such plugin: {name}")))
+    let found = installed(door).await?.into_iter().find(|plugin| plugin.is_named(name));
+    let found = found.ok_or_else(|| ApiError::not_found(format!("no such plugin: {name}")))?;
+    Ok(found.into())
 }
 
 async fn find_marketplace(door: &Shared, name: &str) -> Result<MarketplaceView, ApiError> {
-    let known: MarketplaceList =
-        read(&door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?;
-    let found = known.marketplaces.into_iter().find(|known| known.name == name);
-    found.ok_or_else(|| ApiError::not_found(format!("no such marketplace: {name}")))
+    let known = door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?;
+    let found = known.into_iter().find(|known| known.name == name);
+    let found = found.ok_or_else(|| ApiError::not_found(format!("no such marketplace: {name}")))?;
+    Ok(found.into())
 }
 
 fn unusable(why: String) -> ApiError {
@@ -48,7 +40,8 @@ fn unusable(why: String) -> ApiError {
 #[utoipa::path(get, path = "/api/plugins", operation_id = "listPlugins", tag = "plugins",
     responses((status = 200, description = "Plugins", body = PluginList)))]
 pub(super) async fn list(State(door): State<Shared>) -> Result<Json<PluginList>, ApiError> {
-    Ok(Json(PluginList { plugins: installed(&door).await? }))
+    let plugins = installed(&door).await?.into_iter().map(PluginView::from).collect();
+    Ok(Json(PluginList { plugins }))
 }
 
 /// Install a plugin of a marketplace, or a copy of a directory.
@@ -61,8 +54,9 @@ pub(super) async fn install(
     State(door): State<Shared>,
     JsonBody(new): JsonBody<NewPlugin>,
 ) -> Result<(StatusCode, Json<PluginView>), ApiError> {
-    let reply = door.runtime.addons.plugins.install(&new.source, Path::new("/")).await.map_err(unusable)?;
-    Ok((StatusCode::CREATED, Json(read(&reply["plugin"])?)))
+    let installed =
+        door.runtime.addons.plugins.install(&new.source, Path::new("/")).await.map_err(unusable)?;
+    Ok((StatusCode::CREATED, Json(installed.plugin.into())))
 }
 
 /// Uninstall a plugin.
@@ -133,7 +127,8 @@ async fn turn(door: &Shared, plugin: String, enabled: bool) -> Result<Json<Plugi
 #[utoipa::path(get, path = "/api/marketplaces", operation_id = "listMarketplaces", tag = "plugins",
     responses((status = 200, description = "Marketplaces", body = MarketplaceList)))]
 pub(super) async fn marketplaces(State(door): State<Shared>) -> Result<Json<MarketplaceList>, ApiError> {
-    Ok(Json(read(&door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?))
+    let known = door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?;
+    Ok(Json(MarketplaceList { marketplaces: known.into_iter().map(MarketplaceView::from).collect() }))
 }
 
 /// Add a marketplace in a directory of the server's machine.
@@ -147,10 +142,9 @@ pub(super) async fn add_marketplace(
     State(door): State<Shared>,
     JsonBody(new): JsonBody<NewMarketplace>,
 ) -> Result<(StatusCode, Json<MarketplaceView>), ApiError> {
-    let added =
-        door.runtime.addons.plugins.add_marketplace(&new.source, Path::new("/")).await.map_err(unusable)?;
-    let name = added["name"].as_str().unwrap_or_default();
-    Ok((StatusCode::CREATED, Json(find_marketplace(&door, name).await?)))
+    let plugins = &door.runtime.addons.plugins;
+    let name = plugins.add_marketplace(&new.source, Path::new("/")).await.map_err(unusable)?;
+    Ok((StatusCode::CREATED, Json(find_marketplace(&door, &name).await?)))
 }
 
 /// Remove a marketplace.
@@ -168,7 +162,7 @@ pub(super) async fn remove_marketplace(
     find_marketplace(&door, &name).await?;
     let removed = door.runtime.addons.plugins.remove_marketplace(name.clone(), query.force).await;
     let removed = removed.map_err(|why| ApiError::conflict("default", why))?;
-    match removed["removed"] == true {
+    match removed.removed {
         true => Ok(StatusCode::NO_CONTENT),
         false => {
             let why = format!("plugins of {name} are installed; uninstall them, or use force");
@@ -188,5 +182,6 @@ pub(super) async fn browse(
     PathParams(name): PathParams<String>,
 ) -> Result<Json<OfferedPluginList>, ApiError> {
     find_marketplace(&door, &name).await?;
-    Ok(Json(read(&door.runtime.addons.plugins.browse(&name).await.map_err(unusable)?)?))
+    let offered = door.runtime.addons.plugins.browse(&name).await.map_err(unusable)?;
+    Ok(Json(OfferedPluginList { plugins: offered.into_iter().map(OfferedPluginView::from).collect() }))
 }

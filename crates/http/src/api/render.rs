@@ -54,7 +54,7 @@ pub(super) async fn render(JsonBody(texts): JsonBody<Texts>) -> Result<Json<Rend
 pub(super) async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let done = baton_tasks::spawn_blocking(work).await;
+    let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| ApiError::internal("rendering failed; see the server log"))
 }
 

@@ -1,16 +1,18 @@
 //! Pending requests: listing and answering them, also after a restart.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
+use baton_ask::Ask;
+use baton_ask::mcp::{ApproveMcpSampling, FinishMcpLogin, LogInAtMcpServer, McpLogin};
 use baton_core::ask::AnswerRequest;
 use baton_core::{self as core, AnswerOutcome, Elicited};
 use baton_protocol::event::{Body as EventBody, Event, PlanAnswer, RequestClosed, SwitchAnswer};
 use baton_protocol::permission::{PermissionOutcome, Verdict};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{RequestId, SessionId};
-use baton_runtime::mcp::McpRequest;
 use baton_runtime::metadata;
-use baton_runtime::session::ask::Mcp;
 use baton_runtime::session::{Failure, Handle};
 use baton_store::{Span, Summary};
 use http::HeaderMap;
@@ -27,6 +29,9 @@ use crate::oauth::callback_address;
 
 /// Number of events that are searched for the first answer to a request.
 const SEARCHED: usize = 500;
+
+/// What is known of a closed request if the history does not say who answered it.
+const ANSWERED: &str = "the request was already answered or withdrawn";
 
 /// List the pending requests of a session.
 #[utoipa::path(get, path = "/api/sessions/{id}/requests", operation_id = "listSessionRequests", tag = "requests", params(("id" = String, Path, description = "Session id")),
@@ -51,17 +56,19 @@ pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestO
     let may_wait = |summary: &Summary| {
         metadata::may_have_requests(summary) || door.runtime.registry.get(&summary.session).is_some()
     };
-    let mut requests = Vec::new();
+    let mut overview = RequestOverview { requests: Vec::new(), heads: BTreeMap::new() };
     for summary in all.into_iter().filter(may_wait) {
         let handle = door.runtime.registry.open(&door.runtime, &summary.session);
         // Fails if a different server holds the session; that server lists its requests.
         let Ok(view) = handle.inspect().await else { continue };
         let found = RequestView::all(&view.session);
         let session = summary.session.to_string();
-        requests
+        overview
+            .requests
             .extend(found.into_iter().map(|request| SessionRequest { session_id: session.clone(), request }));
+        overview.heads.insert(session, view.session.durable.seq);
     }
-    Ok(Json(RequestOverview { requests }))
+    Ok(Json(overview))
 }
 
 /// Answer a request.
@@ -97,11 +104,15 @@ pub(super) async fn answer(
     let answer = Box::new(core_answer(answer, &caller));
     match ask(&door, &session, AnswerRequest { request, answer, by }).await? {
         AnswerOutcome::Counted => Ok(Json(Counted { counted: true })),
-        AnswerOutcome::TooLate => {
-            Err(ApiError::conflict("already_answered", first_answer(&door, &session_id(&id)?, &named).await?))
-        }
-        AnswerOutcome::NoSuchRequest => {
-            Err(ApiError::not_found(format!("no such request in session {id}: {named}")))
+        outcome @ (AnswerOutcome::TooLate | AnswerOutcome::NoSuchRequest) => {
+            // Sessions forget closed requests when the server stops; their history does not.
+            match first_answer(&door, &session_id(&id)?, &named).await? {
+                Some(answered) => Err(ApiError::conflict("already_answered", answered)),
+                None if outcome == AnswerOutcome::TooLate => {
+                    Err(ApiError::conflict("already_answered", ANSWERED.to_owned()))
+                }
+                None => Err(ApiError::not_found(format!("no such request in session {id}: {named}"))),
+            }
         }
         AnswerOutcome::Mismatch => {
             Err(ApiError::bad_request("the answer is of a different kind than the request"))
@@ -112,8 +123,12 @@ pub(super) async fn answer(
     }
 }
 
-/// Says who answered a request first, as far as the recent history tells.
-async fn first_answer(door: &Shared, session: &SessionId, request: &RequestId) -> Result<String, ApiError> {
+/// Says who answered a request first; none if the recent history does not tell.
+async fn first_answer(
+    door: &Shared,
+    session: &SessionId,
+    request: &RequestId,
+) -> Result<Option<String>, ApiError> {
     let head = find(door, session).await?.head;
     let recent = Span::Before { before: head.plus(1), limit: SEARCHED };
     for record in door.runtime.store.read(session, recent).await?.iter().rev() {
@@ -121,17 +136,18 @@ async fn first_answer(door: &Shared, session: &SessionId, request: &RequestId) -
             continue;
         }
         let Ok(event) = Event::parse(&String::from_utf8_lossy(&record.body)) else { continue };
-        if let EventBody::RequestClosed(RequestClosed { request_id, by: Some(by), .. }) = &event.body
+        if let EventBody::RequestClosed(RequestClosed { request_id, by, .. }) = &event.body
             && request_id == request
         {
-            return Ok(format!("the request was already answered by {}", by.0));
+            let by = by.as_ref().map(|by| format!("the request was already answered by {}", by.0));
+            return Ok(Some(by.unwrap_or_else(|| ANSWERED.to_owned())));
         }
         let EventBody::PermissionCompleted(completed) = event.body else { continue };
         if completed.request_id != *request {
             continue;
         }
         if completed.by.is_none() && matches!(completed.result, PermissionOutcome::Cancelled { .. }) {
-            return Ok("the request was withdrawn, because its turn has ended".to_owned());
+            return Ok(Some("the request was withdrawn, because its turn has ended".to_owned()));
         }
         let by = completed.by.map_or_else(|| "a rule".to_owned(), |by| by.0);
         let what = match completed.result {
@@ -141,9 +157,9 @@ async fn first_answer(door: &Shared, session: &SessionId, request: &RequestId) -
             PermissionOutcome::Cancelled { .. } => "withdrawn",
             _ => "denied",
         };
-        return Ok(format!("the request was already {what} by {by}"));
+        return Ok(Some(format!("the request was already {what} by {by}")));
     }
-    Ok("the request was already answered or withdrawn".to_owned())
+    Ok(None)
 }
 
 /// Return a fresh link for a pending login.
@@ -163,18 +179,14 @@ pub(super) async fn link(
     let handle = open(&door, &session_id(&id)?).await?;
     let server = login_of(&handle, &RequestId(request)).await?;
     let redirect = callback_address(&door, &headers);
-    let made = mcp(&handle, McpRequest::Login { server: server.clone(), redirect, again: true }).await?;
-    let text = |name: &str| made.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    let log_in = LogInAtMcpServer { server: server.clone(), redirect, again: true };
+    let McpLogin { authorization_url, redirect_uri, request_id } = ask_mcp(&handle, log_in).await?;
     if handle.hub.is_elsewhere()
-        && let Some(address) = text("authorizationUrl")
+        && let Some(address) = &authorization_url
     {
-        door.remote_logins.remember(&address, &handle.id, &server);
+        door.remote_logins.remember(address, &handle.id, &server);
     }
-    Ok(Json(LoginLink {
-        authorization_url: text("authorizationUrl"),
-        redirect_uri: text("redirectUri"),
-        request_id: text("requestId"),
-    }))
+    Ok(Json(LoginLink { authorization_url, redirect_uri, request_id }))
 }
 
 async fn finish_login(
@@ -183,18 +195,21 @@ async fn finish_login(
     pasted: String,
 ) -> Result<Json<Counted>, ApiError> {
     let server = login_of(handle, request).await?;
-    mcp(handle, McpRequest::FinishLogin { server, pasted }).await?;
+    ask_mcp(handle, FinishMcpLogin { server, pasted }).await?;
     Ok(Json(Counted { counted: true }))
 }
 
 /// Lets the session's model answer an MCP server.
 async fn sample(handle: &Handle, request: RequestId) -> Result<Json<Counted>, ApiError> {
-    let approve = McpRequest::ApproveSampling { request: request.to_string() };
-    handle.ask(Mcp { request: Box::new(approve) }).await.map_err(|failure| match failure {
-        Failure::Refused(why) => ApiError::not_found(why),
-        other => other.into(),
-    })?;
-    Ok(Json(Counted { counted: true }))
+    match handle.ask(ApproveMcpSampling { request: request.to_string() }).await {
+        Ok(()) => Ok(Json(Counted { counted: true })),
+        // Not "not found" if the model failed: clients take that for the end of the request.
+        Err(Failure::Refused(why)) => {
+            let is_pending = handle.inspect().await?.session.live.asks.contains_key(&request);
+            Err(if is_pending { ApiError::unprocessable("refused", why) } else { ApiError::not_found(why) })
+        }
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// Returns the server of a pending login.
@@ -207,8 +222,8 @@ async fn login_of(handle: &Handle, request: &RequestId) -> Result<String, ApiErr
         .ok_or_else(|| ApiError::not_found(format!("no such pending login: {request}")))
 }
 
-async fn mcp(handle: &Handle, request: McpRequest) -> Result<serde_json::Value, ApiError> {
-    handle.ask(Mcp { request: Box::new(request) }).await.map_err(|failure| match failure {
+async fn ask_mcp<A: Ask>(handle: &Handle, ask: A) -> Result<A::Reply, ApiError> {
+    handle.ask(ask).await.map_err(|failure| match failure {
         Failure::Refused(why) => ApiError::unprocessable("refused", why),
         other => other.into(),
     })

@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::extract::QueryParams;
+use super::extract::{Caller, QueryParams};
 use super::types::{Limit, SessionView};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -51,12 +51,14 @@ struct FoundSession {
         (status = 400, description = "Malformed query", body = ErrorBody)))]
 pub(super) async fn search(
     State(door): State<Shared>,
+    Caller { identity: reader, .. }: Caller,
     QueryParams(query): QueryParams<SearchQuery>,
 ) -> Result<Json<SearchResult>, ApiError> {
     if query.text.trim().is_empty() {
         return Err(ApiError::bad_request("the text to search for is empty"));
     }
     let limit = query.limit.map_or(50, Limit::get);
+    let _turn = door.scans.turn(reader.person()).await;
     let store = &*door.runtime.store;
     let results = baton_runtime::search::search(store, &query.text, limit, PATIENCE).await?;
     let found = results.found.into_iter().map(|found| FoundSession {

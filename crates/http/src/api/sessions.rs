@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use baton_ask::{Ask, Configure};
 use baton_core::ask::Amend;
 use baton_core::{Change, Profile};
 use baton_protocol::event::PermissionMode;
 use baton_protocol::params::{SessionParams, SystemMessageConfig, SystemMessageMode};
 use baton_protocol::provider::ProviderConfig;
 use baton_protocol::{Author, SessionId};
+use baton_runtime::metadata;
+use baton_runtime::session::subscription::NoEvents;
+use baton_runtime::session::{Failure, Handle, JoinKind, JoinRequest, OptionsEdit, SettingsEdit};
 use baton_store::{StoreError, Summary};
 use http::StatusCode;
 
@@ -17,10 +21,6 @@ use super::extract::{Caller, JsonBody, PathParams, QueryParams, session_id};
 use super::types::{Limit, ListQuery, NewSession, SessionChange, SessionList, SessionView};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
-use baton_runtime::metadata;
-use baton_runtime::session::ask::{Ask, Configure};
-use baton_runtime::session::subscription::NoEvents;
-use baton_runtime::session::{Failure, Handle, JoinKind, JoinRequest, OptionsEdit, SettingsEdit};
 
 /// List sessions, last changed first.
 #[utoipa::path(get, path = "/api/sessions", operation_id = "listSessions", tag = "sessions", params(ListQuery),

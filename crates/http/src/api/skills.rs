@@ -4,12 +4,12 @@ use std::path::Path;
 
 use axum::Json;
 use axum::extract::State;
+use baton_ask::Ask;
+use baton_ask::skills::{DescribeSkill, DisableSkill, EnableSkill, ListSkills, ReloadSkills};
 use baton_runtime::session::Handle;
-use baton_runtime::session::ask::Skills;
 use baton_runtime::skills::overview;
-use baton_runtime::skills::{SkillsRequest, check_name, set_skill_disabled};
+use baton_runtime::skills::{check_name, set_skill_disabled};
 use http::StatusCode;
-use serde_json::Value;
 
 use super::extract::{PathParams, QueryParams, session_id};
 use super::sessions::open;
@@ -17,13 +17,8 @@ use super::types::{SkillList, SkillView, SkillsQuery};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
-async fn ask(handle: &Handle, request: SkillsRequest) -> Result<Value, ApiError> {
-    Ok(handle.ask(Skills { request: Box::new(request) }).await?)
-}
-
 async fn listed(handle: &Handle) -> Result<SkillList, ApiError> {
-    let listed = ask(handle, SkillsRequest::List).await?;
-    baton_json::from_value(&listed).map_err(|error| ApiError::internal(error.to_string()))
+    Ok(handle.ask(ListSkills {}).await?.into())
 }
 
 /// Refuses a skill that a session does not have.
@@ -61,7 +56,7 @@ pub(super) async fn reload(
     PathParams(id): PathParams<String>,
 ) -> Result<Json<SkillList>, ApiError> {
     let handle = open(&door, &session_id(&id)?).await?;
-    ask(&handle, SkillsRequest::Reload).await?;
+    handle.ask(ReloadSkills {}).await?;
     Ok(Json(listed(&handle).await?))
 }
 
@@ -77,9 +72,7 @@ pub(super) async fn show(
 ) -> Result<Json<SkillView>, ApiError> {
     let handle = open(&door, &session_id(&id)?).await?;
     check(&handle, &skill).await?;
-    let shown = ask(&handle, SkillsRequest::Show { name: skill }).await?;
-    let view = baton_json::from_value(&shown).map_err(|error| ApiError::internal(error.to_string()))?;
-    Ok(Json(view))
+    Ok(Json(handle.ask(DescribeSkill { name: skill }).await?.into()))
 }
 
 /// Use a skill in a session again.
@@ -92,7 +85,7 @@ pub(super) async fn enable(
     State(door): State<Shared>,
     PathParams((id, skill)): PathParams<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    change(&door, &id, &skill, SkillsRequest::Enable { name: skill.clone() }).await
+    change(&door, &id, &skill, EnableSkill { name: skill.clone() }).await
 }
 
 /// Stop using a skill in a session.
@@ -105,18 +98,18 @@ pub(super) async fn disable(
     State(door): State<Shared>,
     PathParams((id, skill)): PathParams<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    change(&door, &id, &skill, SkillsRequest::Disable { name: skill.clone() }).await
+    change(&door, &id, &skill, DisableSkill { name: skill.clone() }).await
 }
 
-async fn change(
+async fn change<A: Ask<Reply = ()>>(
     door: &Shared,
     id: &str,
     skill: &str,
-    request: SkillsRequest,
+    switch: A,
 ) -> Result<StatusCode, ApiError> {
     let handle = open(door, &session_id(id)?).await?;
     check(&handle, skill).await?;
-    ask(&handle, request).await?;
+    handle.ask(switch).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -221,6 +221,12 @@ fn check_length(max_body: usize, announced: u64) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message))
 }
 
+/// Refuses requests that a web page of a foreign origin may have sent, for a server without a token.
+pub(super) fn check_source(options: &HttpOptions, request: &Parts) -> Result<(), ApiError> {
+    check_host(options, request)?;
+    check_origin(options, &request.headers)
+}
+
 fn check_rate(door: &Shared, address: IpAddr) -> Result<(), ApiError> {
     if door.rate.allow(address) {
         return Ok(());

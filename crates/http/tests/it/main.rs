@@ -9,6 +9,7 @@
 )]
 
 mod full_disk;
+mod large_events;
 mod panics;
 
 use std::path::Path;

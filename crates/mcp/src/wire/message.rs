@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::log::ServerLog;
@@ -70,13 +71,14 @@ impl Message {
             Err(error) => error.to_string(),
         };
         let is_object = bytes.trim_ascii_start().starts_with(b"{");
-        let Some(head) = baton_json::from_slice::<Head>(bytes).ok().filter(|_| is_object) else {
+        let Some(head) = serde_json::from_slice::<Head<'_>>(bytes).ok().filter(|_| is_object) else {
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(QUOTED)]).into_owned();
             log.add(&format!("sent what is not a message: {text}"));
             return None;
         };
         log.add(&format!("sent a message that cannot be used: {problem}"));
-        let id = head.id.filter(|id| head.method.is_none() && is_id(id))?;
+        let id = head.id.and_then(|id| baton_json::from_str::<Value>(id.get()).ok());
+        let id = id.filter(|id| head.method.is_none() && is_id(id))?;
         Some(Self::Response { id, result: Err(Failure::unusable()) })
     }
 
@@ -148,10 +150,11 @@ pub(super) fn number(id: &Value) -> Option<u64> {
     id.as_u64().or_else(|| id.as_str()?.parse().ok())
 }
 
-/// The part of a message that tells what it is for. Everything else is skipped, however deeply it is nested.
+/// The part of a message that tells what it is for. Nothing of it is built, so a message beyond all limits has one, too.
 #[derive(Deserialize)]
-struct Head {
-    id: Option<Value>,
+struct Head<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
     method: Option<IgnoredAny>,
 }
 
@@ -178,6 +181,15 @@ mod tests {
             "1".to_owned() + &"}".repeat(10_000)
         );
         assert_eq!(failure(&deep), Some((json!(7), Failure::unusable())));
+    }
+
+    #[test]
+    fn response_with_too_many_values_fails_its_request() {
+        let many = "[],".repeat(baton_json::MAX_VALUES);
+        let text = format!(r#"{{"jsonrpc":"2.0","result":[{many}[]],"id":7}}"#);
+        assert_eq!(failure(&text), Some((json!(7), Failure::unusable())));
+        let text = format!(r#"{{"jsonrpc":"2.0","result":{{}},"id":[{many}[]]}}"#);
+        assert_eq!(parse(&text), None);
     }
 
     #[test]

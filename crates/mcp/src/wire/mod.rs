@@ -27,10 +27,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use baton_process::Start;
-use baton_tasks::TaskTracker;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::handler::Handler;
 use self::handshake::{ENDED, Lifecycle, Refusal, shake_hands};
@@ -44,6 +44,7 @@ use crate::client::McpClient;
 use crate::config::{Remote, RemoteKind};
 use crate::http::Http;
 use crate::log::ServerLog;
+use crate::tool::RemoteTool;
 
 /// How long a connection may take to close.
 const CLOSING: Duration = Duration::from_secs(3);
@@ -64,6 +65,8 @@ pub struct Progress {
 pub struct ServerCall {
     /// Name of the tool on the server.
     pub tool: String,
+    /// The tool as it was approved, if it was: a server that lists another one by now does not get the call.
+    pub approved: Option<Arc<RemoteTool>>,
     /// Its arguments.
     pub arguments: Map<String, Value>,
     /// Additional `_meta` of the request.

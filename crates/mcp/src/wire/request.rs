@@ -28,7 +28,7 @@ const MAX_PAGES: usize = 50;
 impl Connection {
     /// Calls a tool and returns its `CallToolResult`.
     pub(crate) async fn call(&self, call: ServerCall) -> Result<Value, ToolCallError> {
-        let ServerCall { tool, arguments, meta, patience, cancel, progress } = call;
+        let ServerCall { tool, arguments, meta, patience, cancel, progress, .. } = call;
         let _running = Counted::new(&self.handler.running);
         let mut params = Map::from_iter([
             ("name".to_owned(), Value::String(tool)),

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_process::Start;
-use baton_tasks::TaskTracker;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::lines::{LONGEST, OutputLine, OutputLines};
 use super::message::{Failure, Message};

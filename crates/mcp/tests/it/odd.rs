@@ -46,6 +46,20 @@ async fn tools_are_offered_with_prefixed_names() {
 }
 
 #[tokio::test]
+async fn tool_that_changes_when_its_server_is_connected_again_is_not_called() {
+    let world = World::odd("shifty");
+    world.started().await;
+    let approved = Some(world.host.find("odd-echo").unwrap().tool);
+    let echo =
+        || baton_mcp::ServerCall { approved: approved.clone(), ..call("echo", json!({ "text": "x" })) };
+    assert_eq!(text(&world.server().call(echo()).await.unwrap()), "x");
+    drop(world.call("die", json!({})).await);
+    world.noticed(|notice| matches!(notice, Notice::Status(ServerStatus::Failed(_)))).await;
+    assert_eq!(world.server().call(echo()).await, Err(ToolCallError::Changed));
+    assert_eq!(world.server().status(), ServerStatus::Connected);
+}
+
+#[tokio::test]
 async fn unusable_entries_do_not_hide_the_other_tools() {
     let world = World::odd("lies");
     assert_eq!(world.started().await, ServerStatus::Connected);

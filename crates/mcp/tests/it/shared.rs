@@ -43,6 +43,30 @@ async fn hundred_sessions_share_one_process_until_the_last_one_ends() {
     assert_eq!(ledger.running(), []);
 }
 
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn session_that_left_before_it_had_joined_does_not_keep_the_process() {
+    let gate = std::env::temp_dir().join(format!("baton-gate-{}", std::process::id()));
+    let mut config = config(true);
+    config["env"] = json!({ "GATE": gate });
+    let (pool, ledger) = (Arc::<Pool>::default(), Ledger::default());
+    let [early, late] = [(); 2].map(|()| World::sharing(config.clone(), pool.clone(), ledger.clone()));
+    early.host.start();
+    until(|| !ledger.running().is_empty()).await;
+    early.host.close().await;
+    until(|| ledger.running().is_empty()).await;
+    tokio::fs::write(&gate, "").await.unwrap();
+    assert_eq!(late.started().await, ServerStatus::Connected);
+    late.host.close().await;
+    assert_eq!(ledger.running(), []);
+    tokio::fs::remove_file(&gate).await.unwrap();
+}
+
 #[tokio::test]
 async fn servers_are_shared_only_where_the_configuration_says_so() {
     let (worlds, ledger) = worlds(2, false);

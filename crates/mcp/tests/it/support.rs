@@ -11,11 +11,11 @@ use baton_mcp::{
 };
 use baton_model::http::{self, HttpClient, Transport};
 use baton_process::Ledger;
-use baton_tasks::TaskTracker;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub(crate) const NAME: &str = "odd";
 /// Time after which a test fails, instead of waiting forever.
@@ -133,6 +133,7 @@ impl World {
 pub(crate) fn call(tool: &str, arguments: Value) -> ServerCall {
     ServerCall {
         tool: tool.into(),
+        approved: None,
         arguments: arguments.as_object().unwrap().clone(),
         meta: None,
         patience: Duration::from_secs(60),

@@ -82,7 +82,7 @@ impl<'a> Assembler<'a> {
         self.answer.push_text(text, sink);
         for call in message.tool_calls.into_iter().flatten() {
             sink((combination.take_call)(&mut self.calls, call.into(), self.answer.id.as_deref()));
-            self.calls.check_number(self.endpoint)?;
+            self.calls.check(self.endpoint)?;
         }
         self.finish_reason =
             choice.finish_reason.filter(|reason| !reason.is_empty()).or(self.finish_reason.take());

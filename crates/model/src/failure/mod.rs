@@ -29,7 +29,7 @@ pub(crate) fn of_transport(endpoint: &Endpoint, error: &TransportError) -> Model
         }
         TransportError::Untrusted(why) => (ErrorKind::Certificate, format!("{host} is not trusted: {why}")),
         TransportError::Closed(_) => {
-            (ErrorKind::Network, format!("{host} resolves to an address that is not allowed"))
+            (ErrorKind::Network, format!("{host} has an address that is not allowed"))
         }
         TransportError::Broken(why) => {
             (ErrorKind::Network, format!("The connection to {host} broke off: {why}"))

@@ -27,6 +27,8 @@ pub struct HttpClient {
     made: OnceLock<Result<reqwest::Client, TransportError>>,
     /// Restricts the addresses that names may resolve to.
     gate: Option<Gate>,
+    /// Whether the gate applies to addresses in URLs, too.
+    checks_urls: bool,
 }
 
 impl HttpClient {
@@ -43,10 +45,19 @@ impl HttpClient {
         Self { gate: Some(Gate::new(Arc::new(allows))), ..Self::default() }
     }
 
-    fn watch(&self, request: &HttpRequest) {
-        if let Some(gate) = &self.gate {
-            gate.watch(request.url.host_name());
-        }
+    /// Creates a client that connects only to allowed addresses, also if the URL itself contains one: for URLs of
+    /// strangers.
+    #[must_use]
+    pub fn confined(allows: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
+        Self { checks_urls: true, ..Self::reaching(allows) }
+    }
+
+    /// Applies the gate to a request: to the address in its URL, or later to those of its host.
+    fn admit(&self, request: &HttpRequest) -> Result<(), TransportError> {
+        let Some(gate) = &self.gate else { return Ok(()) };
+        gate.watch(request.url.host_name());
+        let address = request.url.address().filter(|address| self.checks_urls && !gate.allows(*address));
+        address.map_or(Ok(()), |address| Err(TransportError::Closed(vec![address])))
     }
 
     fn client(&self) -> Result<&reqwest::Client, TransportError> {
@@ -54,12 +65,12 @@ impl HttpClient {
     }
 
     async fn open_one(&self, request: HttpRequest) -> Result<Option<Box<dyn Socket>>, TransportError> {
-        self.watch(&request);
+        self.admit(&request)?;
         socket::open(self.client()?, request).await
     }
 
     async fn send_one(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        self.watch(&request);
+        self.admit(&request)?;
         let method = match request.method {
             Method::Get => reqwest::Method::GET,
             Method::Post => reqwest::Method::POST,
@@ -187,5 +198,14 @@ mod tests {
         let Err(TransportError::Closed(addresses)) = by_name else { panic!("{by_name:?}") };
         assert!(!addresses.is_empty() && addresses.iter().all(IpAddr::is_loopback));
         assert_eq!(by_address, Ok(204), "an address is not checked");
+    }
+
+    #[tokio::test]
+    async fn confined_client_checks_addresses_in_urls() {
+        let open = statuses(&HttpClient::confined(|address| address.is_loopback())).await;
+        assert_eq!(open, [Ok(204), Ok(204)]);
+        for refused in statuses(&HttpClient::confined(|address| !address.is_loopback())).await {
+            assert!(matches!(refused, Err(TransportError::Closed(_))), "{refused:?}");
+        }
     }
 }

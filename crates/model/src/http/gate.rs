@@ -40,6 +40,11 @@ impl Gate {
         self.lock().insert(host.to_ascii_lowercase());
     }
 
+    /// Whether an address may be connected to.
+    pub(super) fn allows(&self, address: IpAddr) -> bool {
+        (self.allows)(address)
+    }
+
     fn watches(&self, host: &str) -> bool {
         self.lock().contains(&host.to_ascii_lowercase())
     }
@@ -52,7 +57,7 @@ impl Gate {
         if !self.watches(host) {
             return Ok(found);
         }
-        let (open, closed): (Vec<_>, Vec<_>) = found.into_iter().partition(|at| (self.allows)(at.ip()));
+        let (open, closed): (Vec<_>, Vec<_>) = found.into_iter().partition(|at| self.allows(at.ip()));
         match (open.is_empty(), closed.is_empty()) {
             (true, false) => Err(Closed(closed.iter().map(SocketAddr::ip).collect())),
             _ => Ok(open),

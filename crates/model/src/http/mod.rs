@@ -155,8 +155,8 @@ pub enum TransportError {
     /// The server's certificate is not trusted.
     #[error("the connection is not trusted: {0}")]
     Untrusted(String),
-    /// The name resolves to these addresses, none of which is allowed.
-    #[error("the name resolves to an address that is not allowed")]
+    /// The host has these addresses, none of which is allowed.
+    #[error("the host has an address that is not allowed")]
     Closed(Vec<IpAddr>),
     /// The connection broke.
     #[error("the connection broke off: {0}")]

@@ -1,6 +1,7 @@
 //! Validated URLs.
 
 use std::fmt;
+use std::net::IpAddr;
 
 /// An `http` or `https` URL with a host.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -66,12 +67,16 @@ impl Url {
         self.0.host_str().unwrap_or_default()
     }
 
+    /// The host, if it is an address.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.host_name().trim_matches(['[', ']']).parse().ok()
+    }
+
     /// Whether the host is this machine, by its name or a loopback address.
     #[must_use]
     pub fn is_on_this_machine(&self) -> bool {
-        let host = self.host_name().trim_matches(['[', ']']);
-        host.eq_ignore_ascii_case("localhost")
-            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        self.host_name().eq_ignore_ascii_case("localhost")
+            || self.address().is_some_and(|address| address.is_loopback())
     }
 
     /// Returns the URL with the scheme of WebSockets.

@@ -71,7 +71,7 @@ impl<'a> Assembler<'a> {
                 let delta =
                     calls::CallDelta { index: Some(index), id: block.id, name: block.name, arguments };
                 sink(self.calls.take(delta, self.answer.id.as_deref()));
-                self.calls.check_number(self.endpoint)?;
+                self.calls.check(self.endpoint)?;
             }
             "thinking" => {
                 self.reasoning_blocks.push(json!({"type": "thinking", "thinking": "", "signature": ""}));
@@ -89,7 +89,7 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    fn take_delta(&mut self, index: u64, delta: BlockDelta, sink: Sink<'_>) {
+    fn take_delta(&mut self, index: u64, delta: BlockDelta, sink: Sink<'_>) -> Result<(), ModelError> {
         if !delta.partial_json.is_empty() {
             let delta = calls::CallDelta {
                 index: Some(index),
@@ -97,13 +97,14 @@ impl<'a> Assembler<'a> {
                 ..calls::CallDelta::default()
             };
             sink(self.calls.take(delta, self.answer.id.as_deref()));
-            return;
+            return self.calls.check(self.endpoint);
         }
         self.take_reasoning(&delta.thinking, &delta.signature, sink);
         self.answer.push_text(delta.text, sink);
         if let Some(citation) = delta.citation {
             self.cite(citation);
         }
+        Ok(())
     }
 
     fn take_reasoning(&mut self, reasoning: &str, signature: &str, sink: Sink<'_>) {
@@ -170,7 +171,7 @@ impl Assemble for Assembler<'_> {
             }
             "content_block_delta" => {
                 if let Some(delta) = event.delta {
-                    self.take_delta(event.index, delta, sink);
+                    self.take_delta(event.index, delta, sink)?;
                 }
             }
             "content_block_stop" => self.end_block(),

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use baton_diff::LineDiff;
+use baton_markup::diff::{hunks, similarity as similarity_of};
 
 use super::file::{RecordedAnswer, RecordedMessage, Recording};
 use super::normalise::normalise;
@@ -12,9 +11,6 @@ use crate::{Delta, ErrorKind, Message, Model, ModelError, ModelResponse, Request
 
 /// Maximum length of the diff in an error, in lines.
 const LONGEST_DIFF: usize = 40;
-
-/// Time for comparing two messages.
-const DIFF_TIME: Duration = Duration::from_secs(1);
 
 /// A model that answers from a recording. The same conversation always gets the same answer; if it was
 /// recorded several times, its answers are returned one after another, and then the last one again.
@@ -80,7 +76,7 @@ fn similarity(recorded: &[String], messages: &[String]) -> (usize, u32) {
     let same = recorded.iter().zip(messages).take_while(|(a, b)| a == b).count();
     let (Some(a), Some(b)) = (recorded.get(same), messages.get(same)) else { return (same, 0) };
     let begin = |text: &str| text.chars().take(2_000).collect::<String>();
-    let ratio = baton_diff::similarity(&begin(a), &begin(b), DIFF_TIME);
+    let ratio = similarity_of(&begin(a), &begin(b));
     (same, (ratio * 1_000.0) as u32)
 }
 
@@ -109,7 +105,7 @@ fn normalised(messages: &[RecordedMessage]) -> Vec<String> {
 /// Returns the differing lines, with some context.
 fn diff(recorded: &str, asked: &str) -> String {
     let (recorded, asked) = (format!("{recorded}\n"), format!("{asked}\n"));
-    let diff = LineDiff::new(&recorded, &asked, DIFF_TIME).hunks(2);
+    let diff = hunks(&recorded, &asked, 2);
     let mut lines: Vec<&str> = diff.lines().filter(|line| !line.starts_with("@@")).collect();
     let all = lines.len();
     lines.truncate(LONGEST_DIFF);

@@ -57,7 +57,7 @@ impl RecordingModel {
             answer: RecordedAnswer::from(&answer),
         };
         let recorder = self.recorder.clone();
-        let recorded = baton_tasks::spawn_blocking(move || recorder.record(exchange)).await;
+        let recorded = tokio::task::spawn_blocking(move || recorder.record(exchange)).await;
         recorded.map_err(io::Error::other).flatten().map_err(|error| {
             let why = format!("The model answered, but the recording cannot be written: {error}.");
             ModelError::new(crate::ErrorKind::BadRequest, "the recording", why)

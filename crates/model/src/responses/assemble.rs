@@ -136,7 +136,7 @@ impl<'a> Assembler<'a> {
         let id = item.call_id().to_owned();
         let delta = calls::CallDelta { index: Some(index), id, name: item.name, arguments: item.arguments };
         sink(self.calls.take(delta, self.answer.id.as_deref()));
-        self.calls.check_number(self.endpoint)
+        self.calls.check(self.endpoint)
     }
 
     /// Stores a reasoning item to send back. Without encrypted content it would only be known to a provider
@@ -216,6 +216,7 @@ impl Assemble for Assembler<'_> {
                 let more =
                     calls::CallDelta { index: Some(index), arguments: event.delta, ..Default::default() };
                 sink(self.calls.take(more, self.answer.id.as_deref()));
+                self.calls.check(self.endpoint)?;
             }
             "response.output_item.done" => self.end_item(index, event.item.unwrap_or_default(), sink)?,
             "response.completed" | "response.incomplete" | "response.done" => {

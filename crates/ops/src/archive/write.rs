@@ -47,7 +47,7 @@ impl<W: Write> Writer<W> {
         let mut header = Header::new_gnu();
         header.set_entry_type(EntryType::Regular);
         header.set_size(size);
-        header.set_mode(baton_private::FILE);
+        header.set_mode(baton_disk::private::FILE);
         let filled = content.chain(io::repeat(0)).take(size);
         let mut content =
             Metered { inner: filled, digest: Context::new(&SHA256), pace: self.pace, since: None };

@@ -48,7 +48,7 @@ pub(super) fn is_committed(home: &Path) -> bool {
 pub(super) fn commit(home: &Path, staging: &Path) -> Result<(), OpsError> {
     let failed = || OpsError::file("write to", home);
     let plan = serde_json::to_vec(&plan(home, staging)).map_err(io::Error::other).map_err(failed())?;
-    baton_private::replace_synced(staging.join(PLAN), plan).map_err(failed())?;
+    baton_disk::private::replace_synced(staging.join(PLAN), plan).map_err(failed())?;
     fs::rename(staging, home.join(COMMITTED)).map_err(failed())?;
     sync(home).map_err(failed())
 }
@@ -82,22 +82,22 @@ pub(super) fn complete(home: &Path) -> Result<Option<PathBuf>, OpsError> {
 }
 
 fn move_aside(home: &Path, staging: &Path) -> io::Result<()> {
-    let plan: Plan = baton_json::from_slice(&fs::read(staging.join(PLAN))?).map_err(io::Error::other)?;
+    let plan: Plan = serde_json::from_slice(&fs::read(staging.join(PLAN))?).map_err(io::Error::other)?;
     for path in &plan.aside {
         let old = staging.join(OLD).join(path);
         if let Some(parent) = old.parent() {
-            baton_private::create_dir_all(parent)?;
+            baton_disk::private::create_dir_all(parent)?;
         }
         unless_missing(fs::rename(home.join(path), old))?;
     }
-    baton_private::replace_synced(staging.join(MARK), "")
+    baton_disk::private::replace_synced(staging.join(MARK), "")
 }
 
 /// Moves the new state into the home, the database last.
 fn move_in(home: &Path, staging: &Path) -> io::Result<()> {
     let sessions = staging.join(SESSIONS);
     if sessions.exists() {
-        baton_private::create_dir_all(home.join(SESSIONS))?;
+        baton_disk::private::create_dir_all(home.join(SESSIONS))?;
         for entry in fs::read_dir(&sessions)? {
             let entry = entry?;
             fs::rename(entry.path(), home.join(SESSIONS).join(entry.file_name()))?;

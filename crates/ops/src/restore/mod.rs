@@ -70,7 +70,7 @@ pub fn restore(
     std::fs::metadata(options.file).map_err(OpsError::file("read", options.file))?;
     finish(home)?;
     check_home(options)?;
-    baton_private::create_dir_all(home).map_err(OpsError::file("create", home))?;
+    baton_disk::private::create_dir_all(home).map_err(OpsError::file("create", home))?;
     let staging = tempfile::Builder::new()
         .prefix(apply::STAGING)
         .tempdir_in(home)

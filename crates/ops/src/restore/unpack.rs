@@ -112,10 +112,10 @@ impl Unpacking<'_> {
         let path = self.target.join(path);
         let failed = |error: io::Error| format!("cannot unpack {:?}: {error}", path.display().to_string());
         if let Some(parent) = path.parent() {
-            baton_private::create_dir_all(parent).map_err(failed)?;
+            baton_disk::private::create_dir_all(parent).map_err(failed)?;
         }
         // The target was empty and is ours alone: no name in it is a link.
-        let mut out = baton_private::create_new(&path).map_err(failed)?;
+        let mut out = baton_disk::private::create_new(&path).map_err(failed)?;
         if matches!(found.member, ArchiveMember::Home(HomeFile::Permissions | HomeFile::Settings)) {
             let text = found.text()?;
             baton_json::from_slice::<serde_json::Value>(&text)

@@ -92,7 +92,7 @@ impl SystemdService {
         let path = self.path();
         let write = || {
             fs::create_dir_all(&self.directory)?;
-            baton_private::replace_public(&path, unit)?;
+            baton_disk::private::replace_public(&path, unit)?;
             // It holds no secret, and systemd complains about units that it cannot show to others.
             fs::set_permissions(
                 &path,

@@ -59,10 +59,10 @@ impl Entries {
     /// Parses a ledger: its owner and its entries. An incomplete last line is ignored.
     pub(crate) fn parse(text: &str) -> Option<(Instance, Self)> {
         let mut lines = text.lines();
-        let owner = baton_json::from_str(lines.next()?).ok()?;
+        let owner = serde_json::from_str(lines.next()?).ok()?;
         let mut entries = Self::default();
         for line in lines.filter(|line| !line.is_empty()) {
-            match baton_json::from_str(line) {
+            match serde_json::from_str(line) {
                 Ok(line) => entries.apply(&line),
                 // Earlier format: bare tags.
                 Err(_) if line.ends_with('/') => drop(entries.tags.insert(line.to_owned())),

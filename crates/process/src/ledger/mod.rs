@@ -224,8 +224,8 @@ impl Location {
 
     fn append(&self, state: &mut State, line: &Line) -> io::Result<()> {
         if state.file.is_none() {
-            baton_private::create_dir_all(&self.directory)?;
-            let mut file = baton_private::append(self.path())?;
+            baton_disk::private::create_dir_all(&self.directory)?;
+            let mut file = baton_disk::private::append(self.path())?;
             writeln!(file, "{}", to_json(&self.owner)?)?;
             state.file = Some(file);
             state.lines = 0;
@@ -244,7 +244,7 @@ impl Location {
         for line in lines {
             text = text + &to_json(line)? + "\n";
         }
-        baton_private::replace(self.path(), text)?;
+        baton_disk::private::replace(self.path(), text)?;
         OpenOptions::new().append(true).open(self.path())
     }
 }

@@ -33,7 +33,7 @@ impl Event {
     /// # Errors
     /// When the envelope itself (type, id, time) cannot be parsed.
     pub fn parse(text: &str) -> Result<Self, InvalidEvent> {
-        let envelope: Envelope = baton_json::from_str(text)?;
+        let envelope: Envelope = serde_json::from_str(text)?;
         let body = Body::read(envelope.kind, envelope.data);
         Ok(Self {
             id: envelope.id,

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
+use baton_ask::extensions::{EnableExtension, ExtensionsAsk, ExtensionsReply};
 use baton_protocol::ClientId;
 use baton_runtime::Runtime;
 use baton_runtime::extension_host::{Awaited, ExtensionHost};
-use baton_runtime::extensions::ExtensionRequest;
 use baton_runtime::session::Handle;
 use baton_wire::Shares;
-use serde_json::{Value, json};
 
 use super::{PATIENCE, SessionExtensions};
 use crate::{RpcDoor, RpcOptions, Shared};
@@ -53,12 +52,14 @@ impl ExtensionHost for DoorHost {
         self.shared.extensions.end(session);
     }
 
-    fn serve(&self, session: &Handle, request: ExtensionRequest) -> Awaited<Result<Value, String>> {
+    fn serve(&self, session: &Handle, ask: ExtensionsAsk) -> Awaited<Result<ExtensionsReply, String>> {
         let (found, door) = (self.shared.extensions.of(session), self.door());
         Box::pin(async move {
-            match (found, door) {
-                (Some(extensions), Some(door)) => serve(&extensions, &door, request).await,
-                _ if request == ExtensionRequest::List {} => Ok(json!({ "extensions": [] })),
+            match (found, door, ask) {
+                (Some(extensions), Some(door), ask) => serve(&extensions, &door, ask).await,
+                (_, _, ExtensionsAsk::ListExtensions(_)) => {
+                    Ok(ExtensionsReply::ListExtensions(Box::default()))
+                }
                 _ => Err("Extensions not available".into()),
             }
         })
@@ -68,18 +69,23 @@ impl ExtensionHost for DoorHost {
 async fn serve(
     extensions: &Arc<SessionExtensions>,
     door: &RpcDoor,
-    request: ExtensionRequest,
-) -> Result<Value, String> {
-    match request {
-        ExtensionRequest::List {} => return Ok(json!({ "extensions": extensions.list() })),
-        ExtensionRequest::Enable { id, enabled } => {
+    ask: ExtensionsAsk,
+) -> Result<ExtensionsReply, String> {
+    use ExtensionsReply as Reply;
+    match ask {
+        ExtensionsAsk::ListExtensions(_) => Ok(Reply::ListExtensions(Box::new(extensions.list()))),
+        ExtensionsAsk::EnableExtension(EnableExtension { id, enabled }) => {
             if !extensions.has(&id) {
                 return Err(format!("this session has no extension {id:?}"));
             }
             door.runtime.addons.extensions.set_enabled(id, enabled).await?;
+            extensions.restart(door).await;
+            Ok(Reply::EnableExtension(Box::new(())))
         }
-        ExtensionRequest::Reload {} | ExtensionRequest::Start { .. } => {}
+        ExtensionsAsk::ReloadExtensions(_) => {
+            extensions.restart(door).await;
+            Ok(Reply::ReloadExtensions(Box::new(())))
+        }
+        ExtensionsAsk::StartExtensions(_) => Err("extensions are started by the session".into()),
     }
-    extensions.restart(door).await;
-    Ok(Value::Null)
 }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use baton_ask::extensions::{ExtensionEntry, ExtensionStatus};
 use baton_protocol::SessionId;
 use baton_runtime::extensions::{Available, Process};
-use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -39,24 +39,15 @@ impl std::fmt::Debug for Membership {
     }
 }
 
-/// Status of an extension, as SDKs know it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
-    Starting,
-    Running,
-    Disabled,
-    Failed,
-}
-
 struct State {
-    status: Status,
+    status: ExtensionStatus,
     process: Option<Arc<Process>>,
     connection: Weak<Connection>,
 }
 
 impl Membership {
     pub(super) fn new(found: Available, session: &SessionId) -> Arc<Self> {
-        let state = State { status: Status::Starting, process: None, connection: Weak::new() };
+        let state = State { status: ExtensionStatus::Starting, process: None, connection: Weak::new() };
         Arc::new(Self {
             id: found.id(),
             found,
@@ -85,8 +76,8 @@ impl Membership {
     /// Records that the extension has joined its session.
     pub(crate) fn join(&self) {
         let mut state = lock(&self.state);
-        if state.status == Status::Starting {
-            state.status = Status::Running;
+        if state.status == ExtensionStatus::Starting {
+            state.status = ExtensionStatus::Running;
         }
         self.joined.cancel();
     }
@@ -125,7 +116,7 @@ impl Membership {
         *self.questions.borrow() > 0
     }
 
-    pub(super) fn set_status(&self, status: Status) {
+    pub(super) fn set_status(&self, status: ExtensionStatus) {
         lock(&self.state).status = status;
     }
 
@@ -158,25 +149,16 @@ impl Membership {
     }
 
     /// Describes it for clients.
-    pub(super) fn describe(&self) -> Value {
+    pub(super) fn describe(&self) -> ExtensionEntry {
         let state = lock(&self.state);
-        let status = match state.status {
-            Status::Starting => "starting",
-            Status::Running => "running",
-            Status::Disabled => "disabled",
-            Status::Failed => "failed",
-        };
-        let mut shown = json!({
-            "id": self.id,
-            "name": self.found.extension.name,
-            "source": self.found.source.as_str(),
-            "status": status,
-        });
-        let is_alive = matches!(state.status, Status::Starting | Status::Running);
-        if let Some(process) = state.process.as_ref().filter(|_| is_alive) {
-            shown["pid"] = process.pid.into();
+        let is_alive = matches!(state.status, ExtensionStatus::Starting | ExtensionStatus::Running);
+        ExtensionEntry {
+            id: self.id.clone(),
+            name: self.found.extension.name.clone(),
+            source: self.found.source.as_str().to_owned(),
+            status: state.status,
+            pid: state.process.as_ref().filter(|_| is_alive).map(|process| process.pid),
         }
-        shown
     }
 }
 

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use baton_ask::extensions::ExtensionEntry;
 use baton_core::Change;
 use baton_core::ask::{Amend, LogLevel};
 use baton_protocol::event::Body;
@@ -157,7 +158,7 @@ impl SessionExtensions {
     }
 
     /// Describes all extensions, by id.
-    fn list(&self) -> Vec<Value> {
+    fn list(&self) -> Vec<ExtensionEntry> {
         lock(&self.state).members.values().map(|member| member.describe()).collect()
     }
 
@@ -172,7 +173,8 @@ impl SessionExtensions {
 
     /// Shows the list to the session's clients.
     fn announce(&self) {
-        let extensions: Vec<Value> = self.list().into_iter().map(without_pid).collect();
+        let without_pid = |entry: ExtensionEntry| ExtensionEntry { pid: None, ..entry };
+        let extensions: Vec<ExtensionEntry> = self.list().into_iter().map(without_pid).collect();
         show(&self.handle, "session.extensions_loaded", json!({ "extensions": extensions }));
     }
 
@@ -182,13 +184,6 @@ impl SessionExtensions {
         // A session that has ended meanwhile has nobody to warn.
         let _ = self.handle.tell(Amend::unsigned(change));
     }
-}
-
-fn without_pid(mut described: Value) -> Value {
-    if let Some(fields) = described.as_object_mut() {
-        fields.remove("pid");
-    }
-    described
 }
 
 /// Shows an event that is not recorded.

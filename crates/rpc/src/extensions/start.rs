@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_ask::extensions::ExtensionStatus;
 use baton_core::TrustTerm;
 use baton_core::ask::{Consent, WithdrawAsk};
 use baton_protocol::Json;
@@ -18,7 +19,7 @@ use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::member::{Membership, Status};
+use super::member::Membership;
 use super::{PATIENCE, SessionExtensions};
 use crate::RpcDoor;
 use crate::connection::{ClientTransport, Connection};
@@ -95,11 +96,11 @@ impl Start {
     async fn run(&self) {
         let outcome = match self.permitted().await {
             Ok(Permitted::Yes) => self.execute().await,
-            Ok(Permitted::Disabled) => return self.member.set_status(Status::Disabled),
+            Ok(Permitted::Disabled) => return self.member.set_status(ExtensionStatus::Disabled),
             Err(why) => Err(why),
         };
         if let Err(why) = outcome {
-            self.member.set_status(Status::Failed);
+            self.member.set_status(ExtensionStatus::Failed);
             tracing::warn!(extension = self.member.id(), reason = why, "extension failed");
             self.session.warn(format!("The extension {} is not running: {why}.", self.member.id()));
             self.session.announce();

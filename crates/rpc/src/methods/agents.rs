@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_agent::agents::{self, AgentKind};
+use baton_ask::skills::{ListSkills, ReloadSkills};
+use baton_ask::{Ask, Configure};
 use baton_core::Change;
 use baton_core::ask::SendPrompt;
 use baton_protocol::agent::CustomAgent;
 use baton_protocol::event::{Prompt, SubagentDeselected, SubagentSelected};
+use baton_runtime::Runtime;
+use baton_runtime::session::{Handle, Settings, SettingsEdit};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handled, amend};
 use crate::errors::CallError;
-use baton_runtime::Runtime;
-use baton_runtime::session::ask::{Configure, Skills};
-use baton_runtime::session::{Handle, Settings, SettingsEdit};
-use baton_runtime::skills::SkillsRequest;
 
 /// Instruction to the model to give the work to sub-agents.
 const FLEET: &str = "Use sub-agents for this. Split it into independent pieces, record them as todos, and give each piece to \
@@ -34,7 +34,7 @@ pub(super) fn list(call: &Call<'_>) -> Handled {
     let options: List = call.parse()?;
     let (handle, runtime) = (call.session()?, call.runtime().clone());
     call.later(async move {
-        let settings = with_found_agents(&runtime, &handle, SkillsRequest::List).await?;
+        let settings = with_found_agents(&runtime, &handle, ListSkills {}).await?;
         Ok(json!({ "agents": listed(&settings, &options) }))
     })
 }
@@ -43,22 +43,22 @@ pub(super) fn list(call: &Call<'_>) -> Handled {
 pub(super) fn reload(call: &Call<'_>) -> Handled {
     let (handle, runtime) = (call.session()?, call.runtime().clone());
     call.later(async move {
-        let settings = with_found_agents(&runtime, &handle, SkillsRequest::Reload).await?;
+        let settings = with_found_agents(&runtime, &handle, ReloadSkills {}).await?;
         Ok(json!({ "agents": listed(&settings, &List::default()) }))
     })
 }
 
 /// Returns the settings of a session, with the agents of plugins, the project and the user.
-async fn with_found_agents(
+async fn with_found_agents<A: Ask>(
     runtime: &Runtime,
     handle: &Handle,
-    request: SkillsRequest,
+    look: A,
 ) -> Result<Arc<Settings>, CallError> {
     let settings = handle.inspect().await?.settings;
     if !settings.finds_agents() && !runtime.addons.has_server_plugins() {
         return Ok(settings);
     }
-    handle.ask(Skills { request: Box::new(request) }).await?;
+    handle.ask(look).await?;
     Ok(handle.inspect().await?.settings)
 }
 
@@ -123,7 +123,7 @@ pub(super) fn select(call: &Call<'_>) -> Handled {
     let (handle, Select { name }) = call.parse_for_session()?;
     let (runtime, by) = (call.runtime().clone(), call.author());
     call.later(async move {
-        let settings = with_found_agents(&runtime, &handle, SkillsRequest::List).await?;
+        let settings = with_found_agents(&runtime, &handle, ListSkills {}).await?;
         let Some(agent) = settings.agents().find(|agent| agent.name == name) else {
             let names: Vec<&str> = settings.agents().map(|agent| agent.name.as_str()).collect();
             let known = if names.is_empty() { "none".into() } else { names.join(", ") };

@@ -1,12 +1,12 @@
 //! Lists of models and tools.
 
+use baton_ask::ListTools;
 use baton_protocol::tool::ToolSpec;
+use baton_runtime::{engines, providers};
 use serde_json::{Value, json};
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::session::ask::ListTools;
-use baton_runtime::{engines, providers};
 
 /// Lists the models of the server.
 pub(super) fn models(call: &Call<'_>) -> Handled {

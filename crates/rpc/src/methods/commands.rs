@@ -1,15 +1,14 @@
 //! Slash commands: those of attached clients, and those that the server executes itself.
 
+use baton_ask::skills::{ListSkills, SkillEntry};
 use baton_core::ask::EnqueueCommand;
+use baton_runtime::session::View;
+use baton_runtime::work::own_command::{self, NotRun, OWN, Ran};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::session::View;
-use baton_runtime::session::ask::Skills;
-use baton_runtime::skills::SkillsRequest;
-use baton_runtime::work::own_command::{self, NotRun, OWN, Ran};
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -27,8 +26,8 @@ pub(super) fn list(call: &Call<'_>) -> Handled {
             commands.extend(built_in_commands());
         }
         if options.include_skills.unwrap_or(true) {
-            let skills = handle.ask(Skills { request: Box::new(SkillsRequest::List) }).await?;
-            commands.extend(skill_commands(&skills));
+            let listed = handle.ask(ListSkills {}).await?;
+            commands.extend(skill_commands(&listed.skills));
         }
         if options.include_client_commands.unwrap_or(true) {
             commands.extend(client_commands(&handle.inspect().await?));
@@ -38,13 +37,11 @@ pub(super) fn list(call: &Call<'_>) -> Handled {
 }
 
 /// Lists the commands of skills that users can invoke.
-fn skill_commands(listed: &Value) -> Vec<Value> {
-    let skills = listed["skills"].as_array().into_iter().flatten();
-    let invocable = skills.filter(|skill| skill["userInvocable"] == true && skill["enabled"] == true);
-    let command = |skill: &Value| {
-        let text = |name: &str| skill[name].as_str().unwrap_or_default();
-        let mut command = described(text("commandName"), text("description"), "skill");
-        if let Some(hint) = skill.get("argumentHint") {
+fn skill_commands(skills: &[SkillEntry]) -> Vec<Value> {
+    let invocable = skills.iter().filter(|skill| skill.user_invocable && skill.enabled);
+    let command = |skill: &SkillEntry| {
+        let mut command = described(&skill.command_name, &skill.description, "skill");
+        if let Some(hint) = &skill.argument_hint {
             command["input"] = json!({ "hint": hint });
         }
         command

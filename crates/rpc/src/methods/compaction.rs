@@ -1,10 +1,10 @@
 //! Compaction on demand.
 
+use baton_ask::{CompactNow, CompactionOptions, StopCompaction, SummariseForHandoff};
 use baton_protocol::event::CompactionComplete;
 use serde_json::{Value, json};
 
 use super::{Call, Handled};
-use baton_runtime::session::ask::{CompactNow, CompactionOptions, StopCompaction, SummariseForHandoff};
 
 pub(super) fn compact(call: &Call<'_>) -> Handled {
     let (handle, options): (_, CompactionOptions) = call.parse_for_session()?;

@@ -1,11 +1,11 @@
 //! Use of the model's context window.
 
+use baton_ask::MeasureContext;
+use baton_runtime::work::Window;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handled};
-use baton_runtime::session::ask::MeasureContext;
-use baton_runtime::work::Window;
 
 /// Number of messages listed if the client sets no limit.
 const DEFAULT_HEAVIEST: usize = 10;

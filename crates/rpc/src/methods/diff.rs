@@ -1,5 +1,9 @@
 //! Differences of the working directory: by git, or by the snapshots of a session.
 
+use baton_ask::files::CompareFiles;
+use baton_ask::{ComparedFile, GitDiff};
+use baton_git::program::LARGEST_DIFF;
+use baton_runtime::session::Handle;
 use baton_store::Seq;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,10 +11,6 @@ use serde_json::{Value, json};
 use super::rewind::RewindState;
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_git::program::LARGEST_DIFF;
-use baton_runtime::session::Handle;
-use baton_runtime::session::ask::{GitDiff, UseFiles};
-use baton_runtime::session::file_requests::{ComparedFile, FileReply, FileRequest};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -62,11 +62,8 @@ pub(super) fn diff(call: &Call<'_>) -> Handled {
 /// Lists the files that the session changed, with paths relative to its working directory.
 async fn session_changes(handle: &Handle, state: RewindState, cwd: String) -> Result<Vec<Value>, CallError> {
     let touched = state.file_history.touched_since(Seq::ZERO);
-    let request = Box::new(FileRequest::Compare { touched, cwd });
-    match handle.ask(UseFiles { request }).await?.map_err(CallError::failed)? {
-        FileReply::Compared(changed) => Ok(changed.iter().map(session_change).collect()),
-        _ => Err(CallError::failed("the session replied to another request")),
-    }
+    let changed = handle.ask(CompareFiles { touched, cwd }).await?;
+    Ok(changed.iter().map(session_change).collect())
 }
 
 fn session_change(file: &ComparedFile) -> Value {

@@ -1,10 +1,10 @@
 //! A question to the model outside the conversation.
 
+use baton_ask::AskAside;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled};
-use baton_runtime::session::ask::AskAside;
 
 #[derive(Deserialize)]
 struct Query {

@@ -1,12 +1,12 @@
 //! Extensions: the methods of clients about them, and how an extension joins its session.
 
+use baton_ask::extensions::{EnableExtension, ListExtensions, ReloadExtensions};
 use baton_protocol::SessionId;
 use baton_protocol::params::SessionParams;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::tool::ToolSpec;
-use baton_runtime::extensions::{Available, ExtensionRequest};
+use baton_runtime::extensions::Available;
 use baton_runtime::session::JoinKind;
-use baton_runtime::session::ask::UseExtensions;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -30,22 +30,20 @@ pub(super) fn session(call: &Call<'_>) -> Handled {
     if call.method == "session.extensions.sendAttachmentsToMessage" {
         return push_attachments(call);
     }
-    let request = match call.method {
-        "session.extensions.list" => ExtensionRequest::List {},
-        "session.extensions.reload" => ExtensionRequest::Reload {},
+    let named = || call.parse::<Named>().map(|named| named.id);
+    match call.method {
+        "session.extensions.list" => {
+            call.ask_later(&handle, ListExtensions {}, |extensions| json!({ "extensions": extensions }))
+        }
+        "session.extensions.reload" => call.ask_later(&handle, ReloadExtensions {}, |()| void()),
         "session.extensions.enable" => {
-            ExtensionRequest::Enable { id: call.parse::<Named>()?.id, enabled: true }
+            call.ask_later(&handle, EnableExtension { id: named()?, enabled: true }, |()| void())
         }
         "session.extensions.disable" => {
-            ExtensionRequest::Enable { id: call.parse::<Named>()?.id, enabled: false }
+            call.ask_later(&handle, EnableExtension { id: named()?, enabled: false }, |()| void())
         }
-        unknown => return Err(RpcError::unknown_method(unknown).into()),
-    };
-    let (is_list, request) = (request == ExtensionRequest::List {}, Box::new(request));
-    call.later(async move {
-        let reply = handle.ask(UseExtensions { request }).await?.map_err(CallError::failed)?;
-        Ok(if is_list { reply } else { void() })
-    })
+        unknown => Err(RpcError::unknown_method(unknown).into()),
+    }
 }
 
 /// Calls the handler of a method about the user's extensions.

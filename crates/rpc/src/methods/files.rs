@@ -1,33 +1,33 @@
 //! Files of a session: its plan, its todos, and its workspace.
 
-use std::path::PathBuf;
-
 use baton_agent::tools::sql::{Dependency, Todo};
+use baton_ask::View;
+use baton_ask::files::{
+    DeletePlan, FileChange, ListFiles, ReadFile, ReadPlan, TextFile, WriteFile, WritePlan,
+};
+use baton_ask::{Ask, ListTodos};
 use baton_core::Change;
 use baton_protocol::Timestamp;
 use baton_protocol::event::{Body, FileOperation, PlanChanged, WorkspaceFileChanged};
+use baton_runtime::metadata;
+use baton_runtime::session::Handle;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handled, amend, void};
 use crate::errors::CallError;
-use baton_runtime::metadata;
-use baton_runtime::session::ask::{ListTodos, UseFiles};
-use baton_runtime::session::file_requests::{FileReply, FileRequest};
-use baton_runtime::session::{Handle, View};
 
 impl Call<'_> {
-    /// Sends a request about the files of a session. Records the event that `read` returns.
-    fn with_files(
+    /// Changes files of a session. Records the event that `read` returns.
+    fn change_files<A: Ask>(
         &self,
         handle: Handle,
-        request: FileRequest,
-        read: impl FnOnce(FileReply) -> (Value, Option<Body>) + Send + 'static,
+        ask: A,
+        read: impl FnOnce(A::Reply) -> (Value, Option<Body>) + Send + 'static,
     ) -> Handled {
         let by = self.author();
         self.later(async move {
-            let served = handle.ask(UseFiles { request: Box::new(request) }).await?;
-            let (value, event) = read(served.map_err(CallError::failed)?);
+            let (value, event) = read(handle.ask(ask).await?);
             if let Some(event) = event {
                 amend(&handle, by, Change::Noted(Box::new(event))).await?;
             }
@@ -36,28 +36,12 @@ impl Call<'_> {
     }
 }
 
-/// Returns the operation of a change, and the path of the file.
-fn changed(reply: FileReply) -> (Option<FileOperation>, Option<PathBuf>) {
-    match reply {
-        FileReply::Changed { operation, path } => (operation, Some(path)),
-        _ => (None, None),
-    }
-}
-
-/// Returns the text of a file, and its path.
-fn text(reply: FileReply) -> (Option<String>, Option<PathBuf>) {
-    match reply {
-        FileReply::Text { content, path } => (content, path),
-        _ => (None, None),
-    }
-}
-
 pub(super) fn read_plan(call: &Call<'_>) -> Handled {
-    let handle = call.session()?;
-    call.with_files(handle, FileRequest::ReadPlan {}, |reply| {
-        let (content, path) = text(reply);
-        (json!({ "exists": content.is_some(), "content": content, "path": path }), None)
-    })
+    call.ask_later(
+        &call.session()?,
+        ReadPlan {},
+        |TextFile { content, path }| json!({ "exists": content.is_some(), "content": content, "path": path }),
+    )
 }
 
 #[derive(Deserialize)]
@@ -67,16 +51,15 @@ struct UpdatePlan {
 
 pub(super) fn update_plan(call: &Call<'_>) -> Handled {
     let (handle, UpdatePlan { content }) = call.parse_for_session()?;
-    call.with_files(handle, FileRequest::WritePlan { content }, plan_changed)
+    call.change_files(handle, WritePlan { content }, plan_changed)
 }
 
 pub(super) fn delete_plan(call: &Call<'_>) -> Handled {
-    let handle = call.session()?;
-    call.with_files(handle, FileRequest::DeletePlan {}, plan_changed)
+    call.change_files(call.session()?, DeletePlan {}, plan_changed)
 }
 
-fn plan_changed(reply: FileReply) -> (Value, Option<Body>) {
-    (void(), changed(reply).0.map(|operation| PlanChanged { operation }.into()))
+fn plan_changed(FileChange { operation, .. }: FileChange) -> (Value, Option<Body>) {
+    (void(), operation.map(|operation| PlanChanged { operation }.into()))
 }
 
 /// Describes the workspace of the session.
@@ -133,21 +116,17 @@ fn read_todos(
 }
 
 pub(super) fn list(call: &Call<'_>) -> Handled {
-    let handle = call.session()?;
-    call.with_files(handle, FileRequest::List {}, |reply| {
-        let files = if let FileReply::Names(names) = reply { names } else { Vec::new() };
-        (json!({ "files": files }), None)
-    })
+    call.ask_later(&call.session()?, ListFiles {}, |files| json!({ "files": files }))
 }
 
 #[derive(Deserialize)]
-struct ReadFile {
+struct ReadParams {
     path: String,
 }
 
 pub(super) fn read(call: &Call<'_>) -> Handled {
-    let (handle, ReadFile { path }) = call.parse_for_session()?;
-    call.with_files(handle, FileRequest::Read { path }, |reply| (json!({ "content": text(reply).0 }), None))
+    let (handle, ReadParams { path }) = call.parse_for_session()?;
+    call.ask_later(&handle, ReadFile { path }, |file| json!({ "content": file.content }))
 }
 
 #[derive(Deserialize)]
@@ -161,8 +140,8 @@ pub(super) fn create(call: &Call<'_>) -> Handled {
     if path.is_empty() {
         return Err(CallError::invalid("`path` must not be empty"));
     }
-    call.with_files(handle, FileRequest::Write { path: path.clone(), content }, move |reply| {
-        let event = changed(reply).0.map(|operation| WorkspaceFileChanged { operation, path }.into());
+    call.change_files(handle, WriteFile { path: path.clone(), content }, move |change| {
+        let event = change.operation.map(|operation| WorkspaceFileChanged { operation, path }.into());
         (void(), event)
     })
 }
@@ -177,8 +156,8 @@ pub(super) fn save_large_paste(call: &Call<'_>) -> Handled {
     let (handle, LargePaste { content }) = call.parse_for_session()?;
     let name = format!("paste-{}.txt", Timestamp::now().as_millis());
     let size = content.len();
-    call.with_files(handle, FileRequest::Write { path: name.clone(), content }, move |reply| {
-        let saved = json!({ "filePath": changed(reply).1, "filename": name, "sizeBytes": size });
+    call.change_files(handle, WriteFile { path: name.clone(), content }, move |change| {
+        let saved = json!({ "filePath": change.path, "filename": name, "sizeBytes": size });
         let event = WorkspaceFileChanged { operation: FileOperation::Create, path: name };
         (json!({ "saved": saved }), Some(event.into()))
     })

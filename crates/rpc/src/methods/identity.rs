@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use baton_ask::Configure;
 use baton_protocol::params::SessionParams;
+use baton_runtime::Runtime;
+use baton_runtime::providers::github::{self, GithubIdentity};
+use baton_runtime::session::SettingsEdit;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::Runtime;
-use baton_runtime::providers::github::{self, GithubIdentity};
-use baton_runtime::session::SettingsEdit;
-use baton_runtime::session::ask::Configure;
 
 /// Identifies the account of the token that a client sends; none without a token.
 pub(super) async fn identify(

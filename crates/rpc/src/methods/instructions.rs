@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
 use baton_agent::prompt::instructions::{self, Instruction, InstructionScope};
-use baton_runtime::session::ask::ListInstructions;
+use baton_ask::ListInstructions;
+use baton_disk::blocking;
 use baton_runtime::skills::Discovery;
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
 //! Interest of clients in types of events.
 
+use baton_ask::mcp::{SupplyMcpHeaders, SupplyMcpTokens};
 use baton_core::ask::RegisterRunner;
-use baton_runtime::mcp::McpRequest;
-use baton_runtime::session::ask::Mcp;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -23,13 +22,10 @@ pub(super) fn register(call: &Call<'_>) -> Handled {
         let client = call.connection.client;
         session.tell(RegisterRunner { client, handle: handle.clone(), registered: true })?;
     }
-    let supplies = match event_type.as_str() {
-        "mcp.oauth_required" => Some(McpRequest::Authorizes { enabled: true }),
-        "mcp.headers_refresh_required" => Some(McpRequest::SuppliesHeaders),
-        _ => None,
-    };
-    if let Some(request) = supplies {
-        session.tell(Mcp { request: Box::new(request) })?;
+    match event_type.as_str() {
+        "mcp.oauth_required" => session.tell(SupplyMcpTokens { supplied: true })?,
+        "mcp.headers_refresh_required" => session.tell(SupplyMcpHeaders {})?,
+        _ => {}
     }
     call.now(json!({ "handle": handle }))
 }

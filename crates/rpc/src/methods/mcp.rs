@@ -2,11 +2,16 @@
 
 use std::path::PathBuf;
 
+use baton_ask::Ask;
+use baton_ask::mcp::{
+    AnswerMcpServer, DisableMcpServer, EnableMcpServer, IsMcpServerRunning, ListConfiguredMcpServers,
+    ListMcpServers, ListMcpTools, LogInAtMcpServer, ReadMcpLog, ReleaseMcpWait, ReloadMcpServers,
+    SampleForMcpServer, SendToMcpServer, StartMcpServer, StopMcpServer,
+};
 use baton_core::RequestAnswer;
 use baton_protocol::{Json, RequestId};
-use baton_runtime::mcp::{CatalogueEntry, McpRequest};
-use baton_runtime::session::ask::Mcp;
-use serde::Deserialize;
+use baton_runtime::mcp::{CatalogueEntry, UserServerError};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Call, Handled, answers, mcp_apps, void};
@@ -18,32 +23,55 @@ struct Named {
     server_name: String,
 }
 
-/// Sends a request to the session, and replies with its result.
-fn ask(call: &Call<'_>, request: McpRequest) -> Handled {
-    let handle = call.session()?;
-    call.ask_later(&handle, Mcp { request: Box::new(request) }, |reply| reply)
+/// Asks the session, and encodes its reply.
+fn ask<A: Ask>(call: &Call<'_>, ask: A, encode: fn(A::Reply) -> Value) -> Handled {
+    call.ask_later(&call.session()?, ask, encode)
 }
 
-fn ask_about(call: &Call<'_>, request: impl FnOnce(String) -> McpRequest) -> Handled {
+/// Asks about the server that the parameters name.
+fn ask_about<A: Ask>(
+    call: &Call<'_>,
+    about: impl FnOnce(String) -> A,
+    encode: fn(A::Reply) -> Value,
+) -> Handled {
     let Named { server_name } = call.parse()?;
-    ask(call, request(server_name))
+    ask(call, about(server_name), encode)
+}
+
+/// Encodes a reply that has the form of the result.
+fn plain<T: Serialize>(reply: T) -> Value {
+    json!(reply)
+}
+
+fn nothing((): ()) -> Value {
+    void()
 }
 
 /// Calls the handler of a method about a session's servers.
 pub(super) fn session(call: &Call<'_>) -> Handled {
     match call.method {
-        "session.mcp.list" => ask(call, McpRequest::List),
-        "session.mcp.listConfigured" => ask(call, McpRequest::ListConfigured),
-        "session.mcp.listTools" => ask_about(call, |server| McpRequest::ListTools { server }),
-        "session.mcp.enable" => ask_about(call, |server| McpRequest::Enable { server }),
-        "session.mcp.disable" => ask_about(call, |server| McpRequest::Disable { server }),
-        "session.mcp.reload" => ask(call, McpRequest::Reload),
-        "session.mcp.stopServer" => ask_about(call, |server| McpRequest::Stop { server }),
+        "session.mcp.list" => ask(call, ListMcpServers {}, plain),
+        "session.mcp.listConfigured" => {
+            ask(call, ListConfiguredMcpServers {}, |servers| json!({ "servers": servers }))
+        }
+        "session.mcp.listTools" => {
+            ask_about(call, |server| ListMcpTools { server }, |tools| json!({ "tools": tools }))
+        }
+        "session.mcp.enable" => ask_about(call, |server| EnableMcpServer { server }, nothing),
+        "session.mcp.disable" => ask_about(call, |server| DisableMcpServer { server }, nothing),
+        "session.mcp.reload" => ask(call, ReloadMcpServers {}, nothing),
+        "session.mcp.stopServer" => ask_about(call, |server| StopMcpServer { server }, nothing),
         "session.mcp.startServer" => start(call, false),
         "session.mcp.restartServer" => start(call, true),
-        "session.mcp.isServerRunning" => ask_about(call, |server| McpRequest::IsRunning { server }),
-        "session.mcp.moveLoadingToBackground" => ask(call, McpRequest::MoveLoadingToBackground),
-        "session.mcp.getLog" => ask_about(call, |server| McpRequest::Log { server }),
+        "session.mcp.isServerRunning" => {
+            ask_about(call, |server| IsMcpServerRunning { server }, |running| json!({ "running": running }))
+        }
+        "session.mcp.moveLoadingToBackground" => {
+            ask(call, ReleaseMcpWait {}, |moved| json!({ "movedToBackground": moved }))
+        }
+        "session.mcp.getLog" => {
+            ask_about(call, |server| ReadMcpLog { server }, |lines| json!({ "lines": lines }))
+        }
         "session.mcp.setEnvValueMode" => env_value_mode(call),
         "session.mcp.removeGitHub" => {
             call.session()?;
@@ -81,7 +109,7 @@ struct Start {
 
 fn start(call: &Call<'_>, restart: bool) -> Handled {
     let Start { server_name: server, config } = call.parse()?;
-    ask(call, McpRequest::Start { server, config, restart })
+    ask(call, StartMcpServer { server, config, restart }, nothing)
 }
 
 #[derive(Deserialize)]
@@ -105,7 +133,8 @@ fn send(call: &Call<'_>, method: &str) -> Handled {
     let Some(Value::String(server)) = params.remove("serverName") else {
         return Err(CallError::invalid("missing field `serverName`"));
     };
-    ask(call, McpRequest::Send { server, method: method.into(), params: Json::from(Value::Object(params)) })
+    let params = Json::from(Value::Object(params));
+    ask(call, SendToMcpServer { server, method: method.into(), params }, plain)
 }
 
 #[derive(Deserialize)]
@@ -117,7 +146,7 @@ struct Sampling {
 /// Runs the model for a server's request. Errors are part of the result.
 fn execute_sampling(call: &Call<'_>) -> Handled {
     let Sampling { request } = call.parse()?;
-    ask(call, McpRequest::Sample { request })
+    ask(call, SampleForMcpServer { request }, plain)
 }
 
 #[derive(Deserialize)]
@@ -144,7 +173,8 @@ struct AuthorizationAnswer {
 /// Answers a server's request for a token or headers.
 fn answer_authorization(call: &Call<'_>) -> Handled {
     let AuthorizationAnswer { request_id, result } = call.parse()?;
-    ask(call, McpRequest::Answer { request: request_id, answer: result.unwrap_or_else(Json::null) })
+    let answer = result.unwrap_or_else(Json::null);
+    ask(call, AnswerMcpServer { request: request_id, answer }, |success| json!({ "success": success }))
 }
 
 #[derive(Deserialize)]
@@ -158,7 +188,7 @@ struct Login {
 /// Prepares a login at a server, and replies with its link.
 fn login(call: &Call<'_>) -> Handled {
     let Login { server_name: server, force_reauth, redirect_uri: redirect } = call.parse()?;
-    ask(call, McpRequest::Login { server, redirect, again: force_reauth.unwrap_or(false) })
+    ask(call, LogInAtMcpServer { server, redirect, again: force_reauth.unwrap_or(false) }, plain)
 }
 
 #[derive(Deserialize)]
@@ -181,6 +211,7 @@ struct Names {
 pub(super) fn user(call: &Call<'_>) -> Handled {
     let runtime = call.connection.runtime.clone();
     let text = |why: String| CallError::failed(why);
+    let unchanged = |why: UserServerError| CallError::failed(why.to_string());
     match call.method {
         "mcp.config.list" => call.later(async move {
             Ok(json!({ "servers": runtime.addons.user_servers.list().await.map_err(text)? }))
@@ -194,13 +225,13 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
                     true => runtime.addons.user_servers.add(name, config).await,
                     false => runtime.addons.user_servers.update(name, config).await,
                 };
-                done.map(|()| void()).map_err(text)
+                done.map(|()| void()).map_err(unchanged)
             })
         }
         "mcp.config.remove" => {
             let Name { name } = call.parse()?;
             call.later(async move {
-                runtime.addons.user_servers.remove(name).await.map(|()| void()).map_err(text)
+                runtime.addons.user_servers.remove(name).await.map(|()| void()).map_err(unchanged)
             })
         }
         "mcp.config.enable" | "mcp.config.disable" => {

@@ -3,9 +3,11 @@
 //! Only sessions whose client shows apps (`requestMcpApps`) have them. Only deny rules apply to calls of a page, because its
 //! user caused them.
 
+use baton_ask::Ask;
+use baton_ask::mcp::{
+    CallMcpTool, DiagnoseMcpServer, GetMcpAppContext, ListMcpTools, SendToMcpServer, SetMcpAppContext,
+};
 use baton_protocol::Json;
-use baton_runtime::mcp::McpRequest;
-use baton_runtime::session::ask::Mcp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,14 +36,11 @@ struct Context {
 
 fn set_context(call: &Call<'_>) -> Handled {
     let Context { context } = call.parse()?;
-    let handle = call.session()?;
-    let request = Box::new(McpRequest::AppContext { set: Some(context) });
-    call.ask_later(&handle, Mcp { request }, |_| void())
+    call.ask_later(&call.session()?, SetMcpAppContext { context }, |()| void())
 }
 
 fn context(call: &Call<'_>) -> Handled {
-    let handle = call.session()?;
-    call.ask_later(&handle, Mcp { request: Box::new(McpRequest::AppContext { set: None }) }, |reply| reply)
+    call.ask_later(&call.session()?, GetMcpAppContext {}, |context| json!({ "context": context }))
 }
 
 /// Parameters of a method that a page of the origin calls on a server.
@@ -74,25 +73,23 @@ fn diagnose(call: &Call<'_>) -> Handled {
     let handle = call.session()?;
     call.later(async move {
         let has_apps = handle.inspect().await?.settings.mcp_apps;
-        let mut reply = handle.ask(Mcp { request: Box::new(McpRequest::Diagnose { server }) }).await?;
-        reply["capability"] =
+        let server = handle.ask(DiagnoseMcpServer { server }).await?;
+        let capability =
             json!({ "sessionHasMcpApps": has_apps, "featureFlagEnabled": true, "advertised": false });
-        Ok(reply)
+        Ok(json!({ "capability": capability, "server": server }))
     })
 }
 
 /// Lists the tools that a page of the same server may call.
 fn list_tools(call: &Call<'_>) -> Handled {
     let page: FromPage = call.parse()?;
-    let request = McpRequest::ListTools { server: page.server_name.clone() };
+    let list = ListMcpTools { server: page.server_name.clone() };
     ask(
         call,
-        move || page.check_origin("tools/list", "list").map(|()| request),
-        |mut reply| {
-            if let Some(tools) = reply["tools"].as_array_mut() {
-                tools.retain(is_for_apps);
-            }
-            reply
+        move || page.check_origin("tools/list", "list").map(|()| list),
+        |mut tools| {
+            tools.retain(is_for_apps);
+            json!({ "tools": tools })
         },
     )
 }
@@ -109,30 +106,29 @@ fn call_tool(call: &Call<'_>) -> Handled {
         return Err(CallError::invalid("missing field `toolName`"));
     };
     let arguments = page.arguments.clone().unwrap_or_else(Json::empty_object);
-    let request = McpRequest::CallTool { server: page.server_name.clone(), tool, arguments };
+    let request = CallMcpTool { server: page.server_name.clone(), tool, arguments };
     ask(call, move || page.check_origin("tools/call", "call").map(|()| request), |reply| reply)
 }
 
 fn read_resource(call: &Call<'_>) -> Handled {
     let FromPage { server_name: server, uri, .. } = call.parse()?;
     let params = Json::from(json!({ "uri": uri }));
-    let request = McpRequest::Send { server, method: "resources/read".into(), params };
+    let request = SendToMcpServer { server, method: "resources/read".into(), params };
     ask(call, move || Ok(request), |reply| reply)
 }
 
-/// Asks the session, if it has apps. The request is checked after that.
-fn ask(
+/// Asks the session, if it has apps. The ask is checked after that.
+fn ask<A: Ask>(
     call: &Call<'_>,
-    request: impl FnOnce() -> Result<McpRequest, CallError> + Send + 'static,
-    encode: fn(Value) -> Value,
+    check: impl FnOnce() -> Result<A, CallError> + Send + 'static,
+    encode: fn(A::Reply) -> Value,
 ) -> Handled {
     let handle = call.session()?;
     call.later(async move {
         if !handle.inspect().await?.settings.mcp_apps {
             return Err(CallError::failed(NO_APPS));
         }
-        let request = Box::new(request()?);
-        Ok(encode(handle.ask(Mcp { request }).await?))
+        Ok(encode(handle.ask(check()?).await?))
     })
 }
 

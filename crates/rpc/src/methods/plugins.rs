@@ -109,22 +109,29 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
         let base = params.working_directory.unwrap_or_else(|| runtime.options.cwd.clone());
         let named = || params.name.clone().ok_or_else(|| CallError::invalid("`name` is required"));
         let reply = match method {
-            "plugins.list" => plugins.list().await,
-            "plugins.install" => plugins.install(&params.source, &base).await,
+            "plugins.list" => plugins.list().await.map(|plugins| json!({ "plugins": plugins })),
+            "plugins.install" => plugins.install(&params.source, &base).await.map(|done| json!(done)),
             "plugins.uninstall" => {
                 plugins.uninstall(named()?, params.direct_source_id).await.map(|()| void())
             }
-            "plugins.update" => plugins.update(&named()?).await,
-            "plugins.updateAll" => plugins.update_all().await,
+            "plugins.update" => plugins.update(&named()?).await.map(|done| json!(done)),
+            "plugins.updateAll" => plugins.update_all().await.map(|results| json!({ "results": results })),
             "plugins.enable" => plugins.set_enabled(params.names, true).await.map(|()| void()),
             "plugins.disable" => plugins.set_enabled(params.names, false).await.map(|()| void()),
-            "plugins.marketplaces.list" => plugins.marketplaces().await,
-            "plugins.marketplaces.add" => plugins.add_marketplace(&params.source, &base).await,
-            "plugins.marketplaces.remove" => {
-                plugins.remove_marketplace(named()?, params.force.unwrap_or(false)).await
+            "plugins.marketplaces.list" => {
+                plugins.marketplaces().await.map(|known| json!({ "marketplaces": known }))
             }
-            "plugins.marketplaces.browse" => plugins.browse(&named()?).await,
-            _ => plugins.refresh(params.name).await,
+            "plugins.marketplaces.add" => {
+                plugins.add_marketplace(&params.source, &base).await.map(|name| json!({ "name": name }))
+            }
+            "plugins.marketplaces.remove" => {
+                let removed = plugins.remove_marketplace(named()?, params.force.unwrap_or(false)).await;
+                removed.map(|removed| json!(removed))
+            }
+            "plugins.marketplaces.browse" => {
+                plugins.browse(&named()?).await.map(|plugins| json!({ "plugins": plugins }))
+            }
+            _ => plugins.refresh(params.name).await.map(|results| json!({ "results": results })),
         };
         reply.map_err(CallError::failed)
     })

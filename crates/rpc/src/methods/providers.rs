@@ -1,14 +1,14 @@
 //! Providers: adding those of a client to a live session, and the endpoint in use.
 
+use baton_ask::{Configure, RevealEndpoint};
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
+use baton_runtime::providers::client_model_entry;
+use baton_runtime::session::SettingsEdit;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::providers::client_model_entry;
-use baton_runtime::session::SettingsEdit;
-use baton_runtime::session::ask::{Configure, RevealEndpoint};
 
 #[derive(Deserialize)]
 struct Add {

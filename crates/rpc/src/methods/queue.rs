@@ -1,5 +1,6 @@
 //! The queue: prompts and commands that have not started.
 
+use baton_ask::Ask;
 use baton_core::ask::{
     DuplicateQueued, HoldQueue, InsertPrompt, MoveQueued, RewordQueued, SteerQueued, Withdraw,
 };
@@ -7,14 +8,13 @@ use baton_core::{Accepted, Withdrawn};
 use baton_protocol::event::{Prompt, SendMode};
 use baton_protocol::params::SendParams;
 use baton_protocol::{PromptId, SessionId};
+use baton_runtime::session::Handle;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::sessions::prompt_of;
 use super::{Call, Handled, void};
 use crate::errors::CallError;
-use baton_runtime::session::Handle;
-use baton_runtime::session::ask::Ask;
 
 pub(super) fn list(call: &Call<'_>) -> Handled {
     call.inspect(|view| {

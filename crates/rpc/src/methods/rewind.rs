@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use baton_ask::files::PreviewUndo;
+use baton_ask::{Rewind, TruncateAt};
 use baton_core::Session;
 use baton_protocol::event::{ChangedFile, Preimage};
+use baton_runtime::rewind::{FileHistory, Point, TouchedFile};
+use baton_runtime::session::{Failure, Handle, RewindOutcome, Rewound};
 use baton_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::rewind::{FileHistory, Point, TouchedFile};
-use baton_runtime::session::ask::{Rewind, TruncateAt, UseFiles};
-use baton_runtime::session::file_requests::{FileReply, FileRequest};
-use baton_runtime::session::{Failure, Handle, RewindOutcome, Rewound};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -106,13 +106,7 @@ pub(super) fn preview(call: &Call<'_>) -> Handled {
         };
         let touched = state.file_history.touched_since(from);
         // Compared where the files are.
-        let request = Box::new(FileRequest::PreviewRewind { touched });
-        let FileReply::Undone(files) = handle.ask(UseFiles { request }).await?.map_err(CallError::failed)?
-        else {
-            return Err(CallError::failed(
-                "the server that holds the session gave another reply; upgrade it",
-            ));
-        };
+        let files = handle.ask(PreviewUndo { touched }).await?;
         Ok(json!({ "available": true, "fileCount": files.len(), "files": files }))
     })
 }

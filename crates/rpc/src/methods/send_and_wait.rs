@@ -72,7 +72,7 @@ impl Ending {
             result["completionEventId"] = json!(event);
         }
         if let Some(response) = self.response {
-            result["response"] = baton_json::from_slice::<Value>(&response).map_err(CallError::failed)?;
+            result["response"] = serde_json::from_slice::<Value>(&response).map_err(CallError::failed)?;
         }
         Ok(result.into())
     }

@@ -3,12 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use baton_ask::extensions::StartExtensions;
+use baton_ask::{self as ask, Close, Configure};
 use baton_core::ask::{Abort, Amend, Change, SendPrompt, Suspend};
 use baton_core::{Profile, Registered};
 use baton_protocol::SessionId;
 use baton_protocol::attachment::InvalidAttachment;
 use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
 use baton_protocol::params::{OnlySession, SendParams, SessionParams};
+use baton_runtime::Runtime;
+use baton_runtime::fork::{self, Fork};
+use baton_runtime::preferences::SessionDefaults;
+use baton_runtime::providers::github::GithubIdentity;
+use baton_runtime::session::{Failure, Handle, JoinKind, JoinReply, JoinRequest, SettingsEdit};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,13 +23,6 @@ use super::{Call, Handled, extensions, identity, ignored_options, success, void,
 use crate::attachment::Attachment;
 use crate::connection::Connection;
 use crate::errors::CallError;
-use baton_runtime::Runtime;
-use baton_runtime::extensions::ExtensionRequest;
-use baton_runtime::fork::{self, Fork};
-use baton_runtime::preferences::SessionDefaults;
-use baton_runtime::providers::github::GithubIdentity;
-use baton_runtime::session::ask::{self, Close, Configure, UseExtensions};
-use baton_runtime::session::{Failure, Handle, JoinKind, JoinReply, JoinRequest, SettingsEdit};
 
 pub(super) fn create(call: &Call<'_>) -> Handled {
     let params: SessionParams = call.parse()?;
@@ -180,9 +180,9 @@ impl Wanted {
 
     async fn start_extensions(self, connection: &Arc<Connection>, handle: &Handle) {
         if self.extensions && connection.extension.is_none() {
-            let request = Box::new(ExtensionRequest::Start { client: connection.client, sdk: self.sdk });
+            let start = StartExtensions { client: connection.client, sdk: self.sdk };
             // A session that has ended meanwhile has none.
-            let _ = handle.ask(UseExtensions { request }).await;
+            let _ = handle.ask(start).await;
         }
     }
 }

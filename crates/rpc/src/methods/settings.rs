@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
+use baton_ask::Configure;
 use baton_core::ask::Amend;
 use baton_core::{Change, LogLevel};
 use baton_protocol::Json;
 use baton_protocol::event::{AgentMode, PermissionMode};
 use baton_protocol::provider::ProviderConfig;
+use baton_runtime::session::{JoinKind, OptionsEdit, SettingsEdit};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled, amend, ignored_options, permissions, state, success, void};
 use crate::errors::CallError;
-use baton_runtime::session::ask::Configure;
-use baton_runtime::session::{JoinKind, OptionsEdit, SettingsEdit};
 
 pub(super) fn current_model(call: &Call<'_>) -> Handled {
     call.inspect(|view| {

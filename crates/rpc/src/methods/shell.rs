@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use baton_ask::{EndCommand, RunCommand, StartCommand};
+use baton_runtime::session::Handle;
 use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::session::Handle;
-use baton_runtime::session::ask::{EndCommand, RunCommand, StartCommand};
 
 #[derive(Deserialize)]
 struct Exec {

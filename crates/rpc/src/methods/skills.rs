@@ -1,10 +1,12 @@
 //! Skills: those of a session, and those of projects and the user. Agents of projects and the user.
 
+use baton_ask::skills::{
+    DisableSkill, EnableSkill, ListInvokedSkills, ListSessionPlugins, ListSkills, ReloadSkills,
+};
 use baton_protocol::rpc::RpcError;
-use baton_runtime::session::ask::Skills;
-use baton_runtime::skills::{self, Discovery, SkillsRequest};
+use baton_runtime::skills::{self, Discovery};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Call, Handled, void};
 use crate::errors::CallError;
@@ -16,29 +18,25 @@ struct Named {
 
 /// Calls the handler of a method about a session's skills.
 pub(super) fn session(call: &Call<'_>) -> Handled {
+    let handle = call.session()?;
     let named = || call.parse::<Named>().map(|named| named.name);
     match call.method {
         "session.skills.list" => {
-            ask(call, SkillsRequest::List, |mut reply| json!({ "skills": reply["skills"].take() }))
+            call.ask_later(&handle, ListSkills {}, |list| json!({ "skills": list.skills }))
         }
-        "session.skills.ensureLoaded" => ask(call, SkillsRequest::List, |_| void()),
-        "session.skills.enable" => ask(call, SkillsRequest::Enable { name: named()? }, |_| void()),
-        "session.skills.disable" => ask(call, SkillsRequest::Disable { name: named()? }, |_| void()),
-        "session.skills.reload" => ask(call, SkillsRequest::Reload, |reply| reply),
-        "session.plugins.list" => ask(call, SkillsRequest::Plugins, |reply| reply),
-        "session.plugins.reload" => ask(call, SkillsRequest::Reload, |_| void()),
-        "session.skills.getInvoked" => ask(call, SkillsRequest::Invoked, |reply| reply),
+        "session.skills.ensureLoaded" => call.ask_later(&handle, ListSkills {}, |_| void()),
+        "session.skills.enable" => call.ask_later(&handle, EnableSkill { name: named()? }, |()| void()),
+        "session.skills.disable" => call.ask_later(&handle, DisableSkill { name: named()? }, |()| void()),
+        "session.skills.reload" => call.ask_later(&handle, ReloadSkills {}, |problems| json!(problems)),
+        "session.plugins.list" => {
+            call.ask_later(&handle, ListSessionPlugins {}, |plugins| json!({ "plugins": plugins }))
+        }
+        "session.plugins.reload" => call.ask_later(&handle, ReloadSkills {}, |_| void()),
+        "session.skills.getInvoked" => {
+            call.ask_later(&handle, ListInvokedSkills {}, |skills| json!({ "skills": skills }))
+        }
         unknown => Err(RpcError::unknown_method(unknown).into()),
     }
-}
-
-fn ask(
-    call: &Call<'_>,
-    request: SkillsRequest,
-    encode: impl FnOnce(Value) -> Value + Send + 'static,
-) -> Handled {
-    let handle = call.session()?;
-    call.ask_later(&handle, Skills { request: Box::new(request) }, encode)
 }
 
 #[derive(Deserialize)]
@@ -60,19 +58,23 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
         "skills.discover" => {
             let discovery: Discovery = call.parse()?;
             call.later(async move {
-                skills::discover(&runtime.addons, &discovery).await.map_err(CallError::failed)
+                let found = skills::discover(&runtime.addons, &discovery).await;
+                found.map(|found| json!(found)).map_err(CallError::failed)
             })
         }
         "agents.discover" => {
             let discovery: Discovery = call.parse()?;
             call.later(async move {
-                skills::discover_agents(&runtime.addons, &discovery).await.map_err(CallError::failed)
+                let found = skills::discover_agents(&runtime.addons, &discovery).await;
+                found.map(|found| json!(found)).map_err(CallError::failed)
             })
         }
         "agents.getDiscoveryPaths" => {
-            call.now(skills::agent_discovery_paths(&runtime.addons, &call.parse()?))
+            call.now(json!(skills::agent_discovery_paths(&runtime.addons, &call.parse()?)))
         }
-        "skills.getDiscoveryPaths" => call.now(skills::discovery_paths(&runtime.addons, &call.parse()?)),
+        "skills.getDiscoveryPaths" => {
+            call.now(json!(skills::discovery_paths(&runtime.addons, &call.parse()?)))
+        }
         "skills.config.setDisabledSkills" => {
             let SetDisabledSkills { disabled_skills } = call.parse()?;
             call.later(async move {

@@ -1,18 +1,20 @@
 //! Workflows: starting, resuming, reading and cancelling runs, and what their code reports. Methods of older SDKs begin with
 //! `session.factory.`, those of newer ones with `session.workflow.`.
 //!
-//! The session serves them, wherever it is ([`UseWorkflows`]).
+//! The session serves them, wherever it is.
 
 mod schema;
 
+use baton_ask::Ask;
+use baton_ask::workflows::{
+    AgentTask, CancelRun, DescribeRun, GetRun, ListRuns, ProgressRange, ReadRunProgress, RecallStep,
+    RecordStep, ReportProgress, ReportedLine, ResumeRun, RunWorkflowAgent, StartRun, WorkflowError,
+};
 use baton_protocol::Json;
 use baton_protocol::params::SessionParams;
 use baton_protocol::rpc::{RpcError, code};
 use baton_protocol::workflow::{Limits, Vocabulary};
-use baton_runtime::session::ask::UseWorkflows;
-use baton_runtime::workflows::{
-    self as stored, AgentTask, Page, ReportedLine, WorkflowAction, WorkflowError,
-};
+use baton_runtime::workflows::LARGEST_RESULT;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -43,45 +45,78 @@ pub(super) fn route(call: &Call<'_>) -> Handled {
         "run" => start(call, vocabulary),
         "resume" => {
             let Resume { run_id: run, limits } = call.parse()?;
-            ask(call, vocabulary, WorkflowAction::Resume { run, limits: checked(limits)? }, Ok)
+            let resume = ResumeRun { run, limits: checked(limits)?, events: vocabulary };
+            ask(call, resume, move |(name, run)| Ok(json!({ vocabulary.name_field(): name, "run": run })))
         }
         "getRun" => {
             let Named { run_id: run } = call.parse()?;
-            ask(call, vocabulary, WorkflowAction::Get { run }, Ok)
+            ask(call, GetRun { run }, |run| Ok(json!(run)))
         }
         "getRunDetail" => {
             let Named { run_id: run } = call.parse()?;
-            ask(call, vocabulary, WorkflowAction::Describe { run }, Ok)
+            ask(call, DescribeRun { run }, move |run| Ok(named(json!(run), vocabulary)))
         }
         "getRunProgress" => {
             let Named { run_id: run } = call.parse()?;
-            let page: Page = call.parse()?;
-            ask(call, vocabulary, WorkflowAction::Progress { run, page }, Ok)
+            let page: ProgressRange = call.parse()?;
+            ask(call, ReadRunProgress { run, page }, |page| Ok(json!(page)))
         }
         "listRuns" => {
             let limit = call.parse::<ListParams>()?.limit.unwrap_or(PAGE).clamp(1, PAGE);
-            ask(call, vocabulary, WorkflowAction::List { limit }, Ok)
+            ask(call, ListRuns { limit }, move |list| {
+                let mut shown = json!(list);
+                let runs = list.runs.iter().map(|run| named(json!(run), vocabulary));
+                shown["runs"] = runs.collect();
+                Ok(shown)
+            })
         }
         "cancel" => {
             let Named { run_id: run } = call.parse()?;
-            ask(call, vocabulary, WorkflowAction::Cancel { run }, Ok)
+            ask(call, CancelRun { run }, |run| Ok(json!(run)))
         }
-        "agent" => agent(call, vocabulary),
-        "log" | "journal.get" | "journal.put" => ask(call, vocabulary, report(call, name)?, Ok),
+        "agent" => agent(call),
+        "log" => {
+            let Report { run_id: run, execution_token: token } = call.parse()?;
+            let Lines { lines } = call.parse()?;
+            ask(call, ReportProgress { run, token, lines }, |()| Ok(json!({})))
+        }
+        "journal.get" => {
+            let Report { run_id: run, execution_token: token } = call.parse()?;
+            let Key { key } = call.parse()?;
+            ask(call, RecallStep { run, token, key }, |result| {
+                Ok(match result {
+                    Some(result) => json!({ "hit": true, "resultJson": result }),
+                    None => json!({ "hit": false }),
+                })
+            })
+        }
+        "journal.put" => {
+            let Report { run_id: run, execution_token: token } = call.parse()?;
+            let Entry { key, result_json: result } = call.parse()?;
+            ask(call, RecordStep { run, token, key, result }, |()| Ok(json!({})))
+        }
         _ => Err(RpcError::unknown_method(call.method).into()),
     }
 }
 
-/// Has the session serve a request, and converts its reply.
-fn ask(
+/// Names the workflow of a run in the field that the client's generation reads.
+fn named(mut run: Value, vocabulary: Vocabulary) -> Value {
+    if let Some(fields) = run.as_object_mut()
+        && let Some(name) = fields.remove("workflow")
+    {
+        fields.insert(vocabulary.name_field().to_owned(), name);
+    }
+    run
+}
+
+/// Asks the session, and encodes its reply.
+fn ask<T: Send + 'static, A: Ask<Reply = Result<T, WorkflowError>>>(
     call: &Call<'_>,
-    vocabulary: Vocabulary,
-    action: WorkflowAction,
-    convert: impl FnOnce(Value) -> Result<Value, CallError> + Send + 'static,
+    ask: A,
+    encode: impl FnOnce(T) -> Result<Value, CallError> + Send + 'static,
 ) -> Handled {
     let handle = call.session()?;
-    let request = Box::new(stored::WorkflowRequest { vocabulary, action });
-    call.later(async move { convert(handle.ask(UseWorkflows { request }).await?.map_err(refused)?) })
+    call.later(async move { encode(handle.ask(ask).await?.map_err(refused)?) })
 }
 
 /// Checks the workflows that a client declares when it joins a session.
@@ -123,15 +158,14 @@ fn start(call: &Call<'_>, vocabulary: Vocabulary) -> Handled {
     let options = options.unwrap_or_default();
     let limits = checked(options.limits)?;
     if let Some(run) = options.resume_from_run_id {
-        let envelope = |mut reply: Value| Ok(reply["run"].take());
-        return ask(call, vocabulary, WorkflowAction::Resume { run, limits }, envelope);
+        return ask(call, ResumeRun { run, limits, events: vocabulary }, |(_, run)| Ok(json!(run)));
     }
-    if args.as_ref().is_some_and(|args| args.as_str().len() > stored::LARGEST_RESULT) {
-        let most = stored::LARGEST_RESULT;
+    if args.as_ref().is_some_and(|args| args.as_str().len() > LARGEST_RESULT) {
+        let most = LARGEST_RESULT;
         return Err(CallError::invalid(format!("the arguments of a workflow have more than {most} bytes")));
     }
     let args = args.and_then(|args| args.parse::<Value>().ok()).unwrap_or_else(|| json!({}));
-    ask(call, vocabulary, WorkflowAction::Start { name, args, limits }, Ok)
+    ask(call, StartRun { name, args, limits, events: vocabulary }, |run| Ok(json!(run)))
 }
 
 fn checked(limits: Option<Limits>) -> Result<Limits, CallError> {
@@ -184,18 +218,6 @@ struct Entry {
     result_json: Value,
 }
 
-fn report(call: &Call<'_>, name: &str) -> Result<WorkflowAction, CallError> {
-    let Report { run_id: run, execution_token: token } = call.parse()?;
-    Ok(match name {
-        "log" => WorkflowAction::Log { run, token, lines: call.parse::<Lines>()?.lines },
-        "journal.get" => WorkflowAction::Recall { run, token, key: call.parse::<Key>()?.key },
-        _ => {
-            let Entry { key, result_json: result } = call.parse()?;
-            WorkflowAction::Record { run, token, key, result }
-        }
-    })
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Agent {
@@ -217,7 +239,7 @@ struct AgentOptions {
 }
 
 /// Runs a sub-agent for the code of a run, and replies with its answer. It ends with the execution.
-fn agent(call: &Call<'_>, vocabulary: Vocabulary) -> Handled {
+fn agent(call: &Call<'_>) -> Handled {
     let Agent { factory_run_id: run, execution_token: token, prompt, opts } = call.parse()?;
     let AgentOptions { label, schema, model, agent } = opts.unwrap_or_default();
     let task = AgentTask {
@@ -226,10 +248,10 @@ fn agent(call: &Call<'_>, vocabulary: Vocabulary) -> Handled {
         label,
         model,
     };
-    ask(call, vocabulary, WorkflowAction::Agent { run, token, task }, move |answer| match schema {
+    ask(call, RunWorkflowAgent { run, token, task }, move |answer| match schema {
         None => Ok(json!({ "result": answer })),
         Some(schema) => {
-            let result = schema::parse(answer.as_str().unwrap_or_default(), &schema);
+            let result = schema::parse(&answer, &schema);
             result.map(|result| json!({ "result": result })).map_err(CallError::failed)
         }
     })

@@ -290,7 +290,7 @@ impl Runtime {
             return;
         }
         let (home, server) = (PathBuf::from(&member.home), theirs.server.clone());
-        let reaping = baton_tasks::spawn_blocking(move || baton_process::reap_server(&home, &server));
+        let reaping = tokio::task::spawn_blocking(move || baton_process::reap_server(&home, &server));
         if let Ok(processes @ 1..) = reaping.await {
             tracing::info!(processes, server = theirs.server, "ended processes of a dead server");
         }

@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use baton_ask::workflows::ListInterruptedRuns;
+use baton_ask::{AskMessage, Inspect, ReplyMessage};
 use baton_handle::attached::{AskedCommand, Attached, Lasting};
 use baton_handle::remote::{FromOwner, Link, RemoteEvent, ToOwner, method};
 use baton_handle::{ActorMessage, Batch, Failure, JoinReply, JoinRequest, Port, Residence, Responder};
@@ -18,11 +20,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::extension_host::start_request;
+use crate::extension_host::start_ask;
 use crate::session::Handle;
 use crate::session::actor::{LINGER, Loading, Survivors};
-use crate::session::ask::{AskMessage, Inspect, ReplyMessage, UseExtensions, UseWorkflows};
-use crate::workflows::{Vocabulary, WorkflowAction, WorkflowRequest};
 
 /// Why an edge ends.
 pub(crate) enum Ending {
@@ -143,9 +143,9 @@ impl Edge {
 
     /// Has the owner start extensions, for a client that wanted them from an earlier owner.
     fn start_extensions(&self, joining: &JoinRequest) {
-        if let Some(request) = start_request(joining.client, &joining.params).map(Box::new) {
+        if let Some(ask) = start_ask(joining.client, &joining.params) {
             let Loading { id, hub, mailbox, .. } = &self.loading;
-            drop(Handle::new(id.clone(), hub, mailbox.sender.clone()).tell(UseExtensions { request }));
+            drop(Handle::new(id.clone(), hub, mailbox.sender.clone()).tell(ask));
         }
     }
 
@@ -153,13 +153,12 @@ impl Edge {
     /// serves edges.
     fn show_interrupted_runs(&self) {
         let Loading { id, hub, mailbox, .. } = &self.loading;
-        let (vocabulary, action) = (Vocabulary::Workflow, WorkflowAction::Interrupted {});
-        let ask = UseWorkflows { request: Box::new(WorkflowRequest { vocabulary, action }) };
         let shown = hub.clone();
-        let asked = Handle::new(id.clone(), hub, mailbox.sender.clone()).ask_then(ask, move |reply| {
+        let handle = Handle::new(id.clone(), hub, mailbox.sender.clone());
+        let asked = handle.ask_then(ListInterruptedRuns {}, move |reply| {
             let Ok(Ok(events)) = reply else { return };
-            for (kind, data) in baton_json::from_value::<Vec<(String, Json)>>(&events).unwrap_or_default() {
-                shown.show(Body::Unknown { kind, data }, &CancellationToken::new());
+            for (kind, data) in events {
+                shown.show(Body::Unknown { kind, data: Json::from(data) }, &CancellationToken::new());
             }
         });
         drop(asked);

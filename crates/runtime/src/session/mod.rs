@@ -1,24 +1,27 @@
 //! Live sessions: one actor each, so that a session has one writer and one order.
 //!
-//! [`Registry`] finds or opens them, and [`Handle`] sends them the asks of [`ask`]. The actor runs the core and upholds its
+//! [`Registry`] finds or opens them, and [`Handle`] sends them the asks of [`baton_ask`]. The actor runs the core and upholds its
 //! one rule: events are durable before anything acts on them. A session whose actor is in another server has an edge in
 //! place of the actor. What doors see of a session is `baton-handle`, which is re-exported here without the messages to
 //! actors.
 
 pub(crate) mod actor;
+mod addon_port;
 mod edge;
 pub mod panics;
 mod registry;
 mod stored_settings;
 
+pub use baton_ask::{RewindOutcome, Rewound, View};
 pub use baton_handle::remote::Peers;
-pub(crate) use baton_handle::{ActorMessage, Compact, FromWork, Respond, Responder};
+pub(crate) use baton_handle::{ActorMessage, Compact, Respond, Responder};
 pub use baton_handle::{
     Batch, Encoding, Failure, Handle, Hub, JoinKind, JoinReply, JoinRequest, Port, Published, Returning,
-    RewindOutcome, Rewound, View, ask, file_requests, joined, remote, subscription,
+    joined, remote, subscription,
 };
 pub use baton_providers::{CallFailed, Calling};
 pub(crate) use baton_settings::ToolKind;
 pub use baton_settings::{McpSwitch, OptionsEdit, Settings, SettingsChange, SettingsEdit};
 
+pub(crate) use self::addon_port::AddonPort;
 pub use self::registry::Registry;

@@ -1,89 +1,72 @@
 //! Asks that need a session's tools or model. They are served beside the session, which continues meanwhile.
 
 use baton_addons::Awaited;
-use baton_agent::blocking;
 use baton_agent::prompt::instructions::{self, Instruction};
 use baton_agent::tools::agents::{Task, TaskMode};
+use baton_ask::extensions::{ExtensionsAsk, ExtensionsReply, StartExtensions};
+use baton_ask::files::{FilesAsk, FilesReply};
+use baton_ask::mcp::{CallMcpTool, McpAsk, McpReply, McpSampled};
+use baton_ask::{self as asks, AskMessage, BesideAsk, CommandRun, Configure, NewTask, ReplyMessage};
 use baton_core::ask::{Amend, AnswerRequest, RunAgent, StartAgent};
 use baton_core::{AnswerOutcome, Change, ClientRequest, Handoff, RequestAnswer, policy};
+use baton_disk::blocking;
 use baton_git::program::{Base, difference};
-use baton_handle::CommandRun;
 use baton_protocol::event::{ShellRun, ShellStarted};
 use baton_protocol::{Json, RequestId};
 use baton_providers::ModelCaller;
 use tracing::Instrument;
 
 use super::{
-    WorkScope, compact, mcp_calls, model_call, prompt, sampling, side_question, skills, sub_agents,
+    WorkScope, compact, files, mcp_calls, model_call, prompt, sampling, side_question, skills, sub_agents,
     tool_list, window, workflows,
 };
-use crate::extensions::ExtensionRequest;
-use crate::mcp::McpRequest;
-use crate::session::Failure;
-use crate::session::ask::{BesideAsk, Configure, NewTask};
-use crate::session::file_requests::{FileReply, FileRequest};
-use crate::session::{Respond, Responder};
+use crate::session::{Failure, Respond, Responder};
 
 /// Prompt for the summary of a conversation that a different user or agent takes over.
 const HANDOFF: &str = "Summarise this conversation in Markdown for a colleague who takes it over: what is wanted, what \
 was done, what was found out, what is left. Call no tools.";
 
 /// Returns whether the conversation must be loaded before the ask is served.
-pub(crate) fn needs_conversation(ask: &BesideAsk) -> bool {
-    match ask {
-        BesideAsk::MeasureContext(_)
-        | BesideAsk::AskAside(_)
-        | BesideAsk::SummariseForHandoff(_)
-        | BesideAsk::CompactNow(_) => true,
-        BesideAsk::Mcp(_)
-        | BesideAsk::Skills(_)
-        | BesideAsk::UseExtensions(_)
-        | BesideAsk::UseWorkflows(_)
-        | BesideAsk::ListTools(_)
-        | BesideAsk::StartCommand(_)
-        | BesideAsk::RunCommand(_)
-        | BesideAsk::EndCommand(_)
-        | BesideAsk::ListBackground(_)
-        | BesideAsk::EndBackground(_)
-        | BesideAsk::ForgetBackground(_)
-        | BesideAsk::ListTodos(_)
-        | BesideAsk::GitDiff(_)
-        | BesideAsk::ListInstructions(_)
-        | BesideAsk::UseFiles(_)
-        | BesideAsk::StartTask(_)
-        | BesideAsk::RunTask(_)
-        | BesideAsk::RevealEndpoint(_) => false,
-    }
+pub(crate) fn needs_conversation(ask: &AskMessage) -> bool {
+    matches!(
+        ask,
+        AskMessage::Beside(
+            BesideAsk::MeasureContext(_)
+                | BesideAsk::AskAside(_)
+                | BesideAsk::SummariseForHandoff(_)
+                | BesideAsk::CompactNow(_)
+        )
+    )
 }
 
 /// Serves an ask: immediately where that cannot block, otherwise in a tracked task.
-pub(crate) fn serve(scope: WorkScope, ask: BesideAsk, respond: Responder) {
+pub(crate) fn serve(scope: WorkScope, ask: AskMessage, respond: Responder) {
     match ask {
-        BesideAsk::ListTools(_) => {
+        AskMessage::Beside(BesideAsk::ListTools(_)) => {
             let tools = tool_list::main_tools(&scope.session, &scope.settings, &scope.tools);
-            Respond::<crate::session::ask::ListTools>::new(respond).with(Ok(tools));
+            Respond::<asks::ListTools>::new(respond).with(Ok(tools));
         }
-        BesideAsk::EndCommand(ask) => {
+        AskMessage::Beside(BesideAsk::EndCommand(ask)) => {
             let ended = scope.tools.end_named(&ask.name);
-            Respond::<crate::session::ask::EndCommand>::new(respond).with(Ok(ended));
+            Respond::<asks::EndCommand>::new(respond).with(Ok(ended));
         }
-        BesideAsk::ListBackground(_) => {
+        AskMessage::Beside(BesideAsk::ListBackground(_)) => {
             let commands = scope.tools.background();
-            Respond::<crate::session::ask::ListBackground>::new(respond).with(Ok(commands));
+            Respond::<asks::ListBackground>::new(respond).with(Ok(commands));
         }
-        BesideAsk::ForgetBackground(ask) => {
+        AskMessage::Beside(BesideAsk::ForgetBackground(ask)) => {
             let forgotten = scope.tools.forget_background(&ask.id);
-            Respond::<crate::session::ask::ForgetBackground>::new(respond).with(Ok(forgotten));
+            Respond::<asks::ForgetBackground>::new(respond).with(Ok(forgotten));
         }
-        BesideAsk::UseExtensions(ask) => {
-            // At once, in order with clients that leave.
-            let serving = use_extensions(&scope, *ask.request);
-            let respond = Respond::<crate::session::ask::UseExtensions>::new(respond);
-            scope.runtime.tasks.spawn(async move { respond.with(Ok(serving.await)) }.in_current_span());
-        }
-        BesideAsk::RevealEndpoint(ask) => {
+        AskMessage::Beside(BesideAsk::RevealEndpoint(ask)) => {
             let endpoint = reveal(&scope, ask.model.as_deref());
-            Respond::<crate::session::ask::RevealEndpoint>::new(respond).with(endpoint);
+            Respond::<asks::RevealEndpoint>::new(respond).with(endpoint);
+        }
+        AskMessage::Extensions(ask) => {
+            // At once, in order with clients that leave.
+            let serving = use_extensions(&scope, ask);
+            let serve = async move { respond.reply(refusable(serving.await, ReplyMessage::Extensions)) };
+            scope.runtime.tasks.spawn(serve.in_current_span());
         }
         ask => {
             let tasks = scope.runtime.tasks.clone();
@@ -92,8 +75,30 @@ pub(crate) fn serve(scope: WorkScope, ask: BesideAsk, respond: Responder) {
     }
 }
 
-async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
-    use crate::session::ask as asks;
+/// Wraps the reply of a family; a failure is a refusal.
+fn refusable<R>(reply: Result<R, String>, wrap: fn(R) -> ReplyMessage) -> Result<ReplyMessage, Failure> {
+    reply.map(wrap).map_err(Failure::Refused)
+}
+
+async fn serve_later(scope: WorkScope, ask: AskMessage, respond: Responder) {
+    match ask {
+        AskMessage::Beside(ask) => serve_beside(scope, ask, respond).await,
+        AskMessage::Files(ask) => {
+            respond.reply(refusable(use_files(&scope, ask).await, ReplyMessage::Files));
+        }
+        AskMessage::Mcp(ask) => respond.reply(refusable(mcp(&scope, ask).await, ReplyMessage::Mcp)),
+        AskMessage::Skills(ask) => {
+            respond.reply(refusable(skills::serve(&scope, ask).await, ReplyMessage::Skills));
+        }
+        AskMessage::Workflows(ask) => {
+            respond.reply(Ok(ReplyMessage::Workflows(workflows::serve(&scope, ask).await)));
+        }
+        // Served by the actor, and by `serve`.
+        AskMessage::Core(_) | AskMessage::Actor(_) | AskMessage::Extensions(_) => {}
+    }
+}
+
+async fn serve_beside(scope: WorkScope, ask: BesideAsk, respond: Responder) {
     match ask {
         BesideAsk::StartCommand(ask) => {
             Respond::<asks::StartCommand>::new(respond).with(start_command(&scope, ask).await);
@@ -107,9 +112,7 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
             Respond::<asks::EndBackground>::new(respond).with(Ok(ended));
         }
         BesideAsk::ListTodos(_) => {
-            let tools = scope.tools.clone();
-            let read = baton_tasks::spawn_blocking(move || tools.todos()).await;
-            let todos = read.map_err(|error| error.to_string()).flatten().map_err(Failure::Refused);
+            let todos = scope.tools.todos(&scope.runtime.stopping).await.map_err(Failure::Refused);
             Respond::<asks::ListTodos>::new(respond).with(todos);
         }
         BesideAsk::GitDiff(ask) => {
@@ -120,9 +123,6 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         }
         BesideAsk::ListInstructions(_) => {
             Respond::<asks::ListInstructions>::new(respond).with(instructions(&scope).await);
-        }
-        BesideAsk::UseFiles(ask) => {
-            Respond::<asks::UseFiles>::new(respond).with(Ok(use_files(&scope, *ask.request).await));
         }
         BesideAsk::MeasureContext(_) => {
             let measured = window::measure(&scope).await.map_err(|error| Failure::Refused(error.message));
@@ -143,18 +143,6 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         BesideAsk::CompactNow(ask) => {
             Respond::<asks::CompactNow>::new(respond).with(compact::compact_now(&scope, ask.options).await);
         }
-        BesideAsk::Mcp(ask) => {
-            let reply = mcp(&scope, *ask.request).await;
-            Respond::<asks::Mcp>::new(respond).with(reply.map_err(Failure::Refused));
-        }
-        BesideAsk::Skills(ask) => {
-            let reply = skills::serve(&scope, *ask.request).await;
-            Respond::<asks::Skills>::new(respond).with(reply.map_err(Failure::Refused));
-        }
-        BesideAsk::UseWorkflows(ask) => {
-            Respond::<asks::UseWorkflows>::new(respond)
-                .with(Ok(workflows::serve(&scope, *ask.request).await));
-        }
         BesideAsk::StartTask(ask) => {
             let started = match prepare_task(&scope, *ask.task).await {
                 Ok(task) => scope.handle().ask(StartAgent { task }).await,
@@ -174,7 +162,6 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         | BesideAsk::EndCommand(_)
         | BesideAsk::ListBackground(_)
         | BesideAsk::ForgetBackground(_)
-        | BesideAsk::UseExtensions(_)
         | BesideAsk::RevealEndpoint(_) => {}
     }
 }
@@ -195,33 +182,28 @@ async fn instructions(scope: &WorkScope) -> Result<Vec<Instruction>, Failure> {
     blocking::run(find).await.map_err(|error| Failure::Refused(error.to_string()))
 }
 
-/// Serves a request about extensions. Starts only for a client that is attached: they end when it leaves.
-fn use_extensions(
-    scope: &WorkScope,
-    request: ExtensionRequest,
-) -> Awaited<Result<serde_json::Value, String>> {
+/// Serves an ask about extensions. Starts only for a client that is attached: they end when it leaves.
+fn use_extensions(scope: &WorkScope, ask: ExtensionsAsk) -> Awaited<Result<ExtensionsReply, String>> {
     let Some(host) = scope.runtime.extension_host() else {
         return Box::pin(async { Err("Extensions not available".into()) });
     };
-    match request {
-        ExtensionRequest::Start { client, sdk } => {
-            if !scope.session.live.clients.contains_key(&client) {
-                return Box::pin(async { Err("the client has left the session".into()) });
-            }
-            let started = host.start(&scope.handle(), client, sdk);
-            Box::pin(async move {
-                started.await;
-                Ok(serde_json::Value::Null)
-            })
-        }
-        request => host.serve(&scope.handle(), request),
+    let ExtensionsAsk::StartExtensions(StartExtensions { client, sdk }) = ask else {
+        return host.serve(&scope.handle(), ask);
+    };
+    if !scope.session.live.clients.contains_key(&client) {
+        return Box::pin(async { Err("the client has left the session".into()) });
     }
+    let started = host.start(&scope.handle(), client, sdk);
+    Box::pin(async move {
+        started.await;
+        Ok(ExtensionsReply::StartExtensions(Box::new(())))
+    })
 }
 
-/// Serves a request about files. A change is shared before it is acknowledged.
-async fn use_files(scope: &WorkScope, request: FileRequest) -> Result<FileReply, String> {
-    let (files, changes) = (scope.tools.files().clone(), request.changes());
-    let served = baton_tasks::spawn_blocking(move || request.serve(&files)).await;
+/// Serves an ask about files. A change is shared before it is acknowledged.
+async fn use_files(scope: &WorkScope, ask: FilesAsk) -> Result<FilesReply, String> {
+    let (files, changes) = (scope.tools.files().clone(), ask.changes());
+    let served = tokio::task::spawn_blocking(move || files::serve(ask, &files)).await;
     let reply = served.map_err(|error| error.to_string()).flatten()?;
     if changes {
         scope.tools.share().push().await.map_err(|error| error.to_string())?;
@@ -229,10 +211,10 @@ async fn use_files(scope: &WorkScope, request: FileRequest) -> Result<FileReply,
     Ok(reply)
 }
 
-/// Serves a request about MCP servers. A call for an app was made by a client, so only deny rules apply.
-async fn mcp(scope: &WorkScope, request: McpRequest) -> Result<serde_json::Value, String> {
-    match &request {
-        McpRequest::CallTool { server, tool, arguments }
+/// Serves an ask about MCP servers. A call for an app was made by a client, so only deny rules apply.
+async fn mcp(scope: &WorkScope, ask: McpAsk) -> Result<McpReply, String> {
+    match &ask {
+        McpAsk::CallMcpTool(CallMcpTool { server, tool, arguments })
             if policy::is_denied(
                 &mcp_calls::wanted(None, server, tool, arguments),
                 &scope.session.durable.rules,
@@ -240,12 +222,18 @@ async fn mcp(scope: &WorkScope, request: McpRequest) -> Result<serde_json::Value
         {
             return Err(format!("a deny rule forbids to call {tool} of the MCP server {server}"));
         }
-        McpRequest::ApproveSampling { request } => return approve_sampling(scope, request).await,
-        McpRequest::Sample { request } => return Ok(sampling::execute(scope, request).await),
+        McpAsk::ApproveMcpSampling(ask) => {
+            approve_sampling(scope, &ask.request).await?;
+            return Ok(McpReply::ApproveMcpSampling(Box::new(())));
+        }
+        McpAsk::SampleForMcpServer(ask) => {
+            let sampled = sampling::execute(scope, &ask.request).await;
+            return Ok(McpReply::SampleForMcpServer(Box::new(sampled)));
+        }
         _ => {}
     }
-    let edit = request.settings_edit();
-    let served = scope.tools.mcp().serve(&scope.settings, prompt::cwd(scope), request).await?;
+    let edit = ask.settings_edit();
+    let served = scope.tools.mcp().serve(&scope.settings, prompt::cwd(scope), ask).await?;
     if let Some(edit) = edit {
         let configured = scope.handle().ask(Configure { edit: Box::new(edit) }).await;
         configured.map_err(|failure| failure.to_string())?;
@@ -254,25 +242,24 @@ async fn mcp(scope: &WorkScope, request: McpRequest) -> Result<serde_json::Value
 }
 
 /// Has the model answer a pending request of a server. The answer counts if nobody was faster.
-async fn approve_sampling(scope: &WorkScope, request: &str) -> Result<serde_json::Value, String> {
+async fn approve_sampling(scope: &WorkScope, request: &str) -> Result<(), String> {
     let id = RequestId(request.to_owned());
     let Some(ClientRequest::Sample(_, asked)) = scope.session.live.asks.get(&id) else {
         return Err(format!("no such pending request: {request}"));
     };
-    let ran = sampling::execute(scope, &asked.request).await;
-    let result = ran.get("result").ok_or_else(|| {
-        let error = ran.get("error").and_then(|error| error.as_str());
-        error.unwrap_or("the model did not answer").to_owned()
-    })?;
-    let answer = Box::new(RequestAnswer::Sampling(Some(Json::from(result.clone()))));
+    let result = match sampling::execute(scope, &asked.request).await {
+        McpSampled::Success { result } => result,
+        McpSampled::Failure { error } => return Err(error),
+    };
+    let answer = Box::new(RequestAnswer::Sampling(Some(Json::from(result))));
     let outcome = scope.handle().ask(AnswerRequest { request: id, answer, by: None }).await;
     match outcome.map_err(|failure| failure.to_string())? {
-        AnswerOutcome::Counted => Ok(serde_json::json!({ "success": true })),
+        AnswerOutcome::Counted => Ok(()),
         _ => Err("the request was already answered or withdrawn".into()),
     }
 }
 
-async fn start_command(scope: &WorkScope, ask: crate::session::ask::StartCommand) -> Result<(), Failure> {
+async fn start_command(scope: &WorkScope, ask: asks::StartCommand) -> Result<(), Failure> {
     let elsewhere = ask.cwd.as_ref().map(|cwd| cwd.display().to_string());
     let cwd = ask.cwd.unwrap_or_else(|| scope.session.durable.facts.context.cwd.clone().into());
     if !crate::context::is_directory(cwd.clone()).await {
@@ -286,7 +273,7 @@ async fn start_command(scope: &WorkScope, ask: crate::session::ask::StartCommand
 
 /// Runs a command of a user. One that exits is recorded with its output, so that the model sees it with the next prompt; of one
 /// that was stopped, only that it was started.
-async fn run_command(scope: &WorkScope, ask: crate::session::ask::RunCommand) -> Option<CommandRun> {
+async fn run_command(scope: &WorkScope, ask: asks::RunCommand) -> Option<CommandRun> {
     let cwd = scope.session.durable.facts.context.cwd.clone();
     let ran = scope.tools.run_named(&ask.name, cwd.into(), &ask.command).await?;
     match ran.exit_code {

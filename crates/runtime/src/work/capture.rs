@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_agent::tools::beneath::resolve;
 use baton_core::Change;
 use baton_core::ask::Amend;
+use baton_disk::beneath::resolve;
 use baton_files::rewind::{FileState, Snapshots, lines_between};
 use baton_protocol::event::{ChangedFile, FilesChanged, FilesKept, KeptFile, Preimage};
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -89,7 +89,7 @@ pub(super) async fn after(scope: &WorkScope, WatchedFiles(files): WatchedFiles) 
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
-    baton_tasks::spawn_blocking(work).await.map_err(|error| Failure::Refused(error.to_string()))
+    tokio::task::spawn_blocking(work).await.map_err(|error| Failure::Refused(error.to_string()))
 }
 
 impl TrackedTurn {

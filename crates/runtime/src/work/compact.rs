@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
+use baton_ask::CompactionOptions;
 use baton_files::checkpoints::Checkpoint;
 use baton_model::retry::ask_with_retries;
 use baton_model::{Message, ModelResponse, Part, Request};
@@ -17,7 +18,6 @@ use tracing::Instrument;
 
 use super::model_call::{self, estimate_messages, token_counts};
 use super::{WorkScope, window};
-use crate::session::ask::CompactionOptions;
 use crate::session::{ActorMessage, Compact, Failure, panics};
 
 /// Minimum number of messages for an automatic compaction: a prompt, a response, a prompt.
@@ -156,7 +156,7 @@ async fn summarise(
 /// Saves the summary as a checkpoint. The conversation does not depend on it, so a failure does not fail the compaction.
 async fn save_checkpoint(scope: &WorkScope, summary: &str) -> Option<(Checkpoint, String)> {
     let (checkpoints, summary) = (scope.tools.files().checkpoints(), summary.to_owned());
-    let written = baton_tasks::spawn_blocking(move || {
+    let written = tokio::task::spawn_blocking(move || {
         let added = checkpoints.add(&title_of(&summary), &summary)?;
         let path = checkpoints.path(&added).to_string_lossy().into_owned();
         Ok::<_, std::io::Error>((added, path))

@@ -2,18 +2,18 @@
 
 use baton_core::{EngineReport, WorkId};
 use baton_engines::Report;
+use baton_handle::ReportQueue;
 use baton_protocol::ToolCallId;
 use baton_protocol::event::{
     AssistantUsage, MessageDelta, MessageStart, ReasoningDelta, TokenCounts, ToolPartialResult,
 };
 
 use super::WorkScope;
-use crate::session::{ActorMessage, FromWork};
 
 /// Forwards the reports of one turn: deltas are shown as they arrive, everything else goes to the core.
 pub(super) struct ReportSink<'a> {
     pub(super) scope: &'a WorkScope,
-    work: WorkId,
+    queue: ReportQueue,
     /// Id of the message that is being streamed.
     message_id: String,
     reasoning_id: String,
@@ -23,16 +23,17 @@ pub(super) struct ReportSink<'a> {
 
 impl<'a> ReportSink<'a> {
     pub(super) fn new(scope: &'a WorkScope, work: WorkId) -> Self {
-        Self { scope, work, message_id: new_id(), reasoning_id: new_id(), started: false, model: None }
+        let queue = ReportQueue::new(work, scope.mailbox.clone(), scope.cancel.clone());
+        Self { scope, queue, message_id: new_id(), reasoning_id: new_id(), started: false, model: None }
     }
 
     /// Sends a report to the core.
-    pub(super) fn send(&self, report: EngineReport) {
-        drop(self.scope.mailbox.send(ActorMessage::Work(FromWork::Report(self.work, Box::new(report)))));
+    pub(super) async fn send(&self, report: EngineReport) {
+        self.queue.send(report).await;
     }
 
     /// Forwards a report.
-    pub(super) fn forward(&mut self, report: Report) {
+    pub(super) async fn forward(&mut self, report: Report) {
         let report = match report {
             Report::TextDelta(delta_content) => return self.show_text(delta_content),
             Report::ReasoningDelta(delta_content) => return self.show_reasoning(delta_content),
@@ -60,7 +61,7 @@ impl<'a> ReportSink<'a> {
             Report::Withdrawn { reference } => EngineReport::Withdrawn { reference },
             Report::Note { warning, text } => EngineReport::Note { warning, text },
         };
-        self.send(report);
+        self.send(report).await;
     }
 
     fn show_text(&mut self, delta_content: String) {

@@ -68,14 +68,14 @@ impl EngineTools {
         let socket = directory.join(format!("{}.sock", random_name()));
         let path = socket.clone();
         let bind = move || {
-            baton_private::create_dir_all(&directory)?;
+            baton_disk::private::create_dir_all(&directory)?;
             // A server that was killed leaves its socket files behind.
-            let _ = baton_private::remove_dead_sockets(&directory, Duration::from_secs(60));
-            let listener = baton_private::with_socket_path(&path, |path| StdUnixListener::bind(path))?;
+            let _ = baton_disk::private::remove_dead_sockets(&directory, Duration::from_secs(60));
+            let listener = baton_disk::private::with_socket_path(&path, |path| StdUnixListener::bind(path))?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
-        let listener = baton_tasks::spawn_blocking(bind).await.map_err(std::io::Error::other).flatten();
+        let listener = tokio::task::spawn_blocking(bind).await.map_err(std::io::Error::other).flatten();
         let listener = listener.and_then(UnixListener::from_std);
         let listener = listener.map_err(|error| {
             format!("the tools of MCP servers are missing: cannot open {}: {error}", socket.display())

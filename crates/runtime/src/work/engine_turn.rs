@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use baton_agent::tools::paths;
+use baton_agent::tools::shell::CommandEnvironment;
 use baton_core::{WorkId, WorkResult};
+use baton_disk::paths;
 use baton_engines::{Engine, Report, RunOutcome};
 use baton_model::{Message, Part};
 use baton_protocol::engine::EngineControl;
@@ -19,6 +20,7 @@ use super::engine_reports::ReportSink;
 use super::engine_tools::{self, EngineCalls};
 use super::session_engine::{EngineSettings, Run};
 use super::{WorkScope, prompt, tools, trust};
+use crate::Options;
 use crate::session::actor::transcript::Transcripts;
 
 /// Maximum size of the earlier conversation that a program receives with its first prompt, in tokens.
@@ -70,7 +72,7 @@ pub(super) async fn run(
     let mut outcome = turn.run(token, first).await;
     if outcome == RunOutcome::Forgotten {
         let text = format!("{name} has lost the conversation; starting a new one");
-        turn.sink.forward(Report::Note { warning: true, text });
+        turn.sink.forward(Report::Note { warning: true, text }).await;
         let mut conversation = scope.conversation.clone();
         // If the conversation cannot be loaded, the program receives the prompt alone.
         drop(conversation.load(&runtime, &scope.session.id, Seq(scope.session.durable.seq)).await);
@@ -118,7 +120,7 @@ impl EngineTurn<'_> {
         if let Some(untrusted) = trust::untrusted(&scope.runtime, engine, &self.settings.cwd).await {
             let wants = Box::new(untrusted.request(engine));
             let reference = trust::REFERENCE.to_owned();
-            self.sink.forward(Report::Wants { reference, call: None, wants });
+            self.sink.forward(Report::Wants { reference, call: None, wants }).await;
             if !self.is_approved().await {
                 return Some(untrusted.refusal(engine));
             }
@@ -166,7 +168,7 @@ impl EngineTurn<'_> {
                 Some(report) = incoming.recv() => self.reported(report).await,
                 Some(request) = requested.recv() => {
                     if let Some(report) = self.calls.requested(scope, request) {
-                        self.sink.send(report);
+                        self.sink.send(report).await;
                     }
                 }
                 Some(control) = self.control.recv() => match control {
@@ -195,20 +197,22 @@ impl EngineTurn<'_> {
             _ => false,
         };
         if !is_own {
-            let report = resolved(self.sink.scope, &self.settings.cwd, report).await;
-            self.sink.forward(report);
+            let report = resolved(self.sink.scope, &self.settings, report).await;
+            self.sink.forward(report).await;
         }
     }
 }
 
 /// Replaces the paths in a permission request by the real ones: absolute, with all links followed. Users then see, and rules
 /// apply to, the files that the program would touch, as far as that can be determined now.
-async fn resolved(scope: &WorkScope, cwd: &Path, report: Report) -> Report {
+async fn resolved(scope: &WorkScope, settings: &EngineSettings, report: Report) -> Report {
     let Report::Wants { reference, call, wants } = report else { return report };
-    let mut wants = Box::new(tools::inspected(scope, *wants, cwd).await);
+    let environment = shell_environment(&scope.runtime.options, settings.engine);
+    let mut wants = Box::new(tools::inspected(scope, *wants, &settings.cwd, &environment).await);
+    bind(&mut wants, settings.engine);
     if let Some(names) = path_of(&mut wants) {
-        let (cwd, written) = (cwd.to_owned(), names.clone());
-        let find = baton_tasks::spawn_blocking(move || real(&cwd, &written));
+        let (cwd, written) = (settings.cwd.clone(), names.clone());
+        let find = tokio::task::spawn_blocking(move || real(&cwd, &written));
         let found = tokio::select! {
             found = find => found.ok().flatten(),
             // The lookup may hang in the kernel; the turn does not wait for it.
@@ -217,6 +221,23 @@ async fn resolved(scope: &WorkScope, cwd: &Path, report: Report) -> Report {
         *names = found.unwrap_or_else(|| UNKNOWN_PATH.to_owned());
     }
     Report::Wants { reference, call, wants }
+}
+
+/// Binds a call of an MCP server to the program. It is a server of the program's: a grant for it must not cover a server of
+/// the session that has the same name.
+fn bind(wants: &mut PermissionRequest, engine: &str) {
+    if let PermissionRequest::Mcp { binding, .. } = wants {
+        // The parts for the configuration and the tool, which are not known.
+        let engine = engine.replace(':', "-");
+        *binding = Some(format!("{engine}:{engine}"));
+    }
+}
+
+/// Returns what is known about the environment of the shells of an engine.
+fn shell_environment(options: &Options, engine: &str) -> CommandEnvironment {
+    let configured = options.engines.get(engine).into_iter().flat_map(|settings| &settings.environment);
+    let configured = configured.map(|(name, value)| (name.into(), value.into()));
+    CommandEnvironment::of_engine(options.engine_environment.iter().cloned().chain(configured))
 }
 
 /// Returns the real paths of files, which are separated by newlines as in `names`; `None` if one cannot be determined.
@@ -272,6 +293,23 @@ fn line(message: &Message) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn call_of_a_server_of_the_program_is_bound_to_the_program() {
+        let mut wants = PermissionRequest::Mcp {
+            tool_call_id: None,
+            server_name: "bank".into(),
+            tool_name: "pay".into(),
+            tool_title: "pay".into(),
+            args: None,
+            read_only: false,
+            binding: None,
+        };
+        bind(&mut wants, "claude");
+        // Unlike that of a server of the session, which are digests. Without one, a grant would go by names.
+        let PermissionRequest::Mcp { binding, .. } = wants else { panic!("{wants:?}") };
+        assert_eq!(binding.as_deref(), Some("claude:claude"));
+    }
 
     #[test]
     fn paths_in_requests_are_resolved() {

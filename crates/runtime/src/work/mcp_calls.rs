@@ -116,6 +116,7 @@ pub(super) async fn run(scope: &WorkScope, call: &Call, tool: &OfferedTool, argu
     };
     let request = baton_mcp::ServerCall {
         tool: name.clone(),
+        approved: Some(tool.tool.clone()),
         arguments,
         meta,
         patience: Server::patience(),

@@ -9,6 +9,7 @@ mod compact;
 mod engine_reports;
 mod engine_tools;
 mod engine_turn;
+mod files;
 mod hooks;
 mod mcp_calls;
 mod model_call;
@@ -58,9 +59,9 @@ pub(crate) use self::share::FileShare;
 pub use self::sub_agents::status as agent_status;
 use crate::Runtime;
 use crate::session::actor::transcript::Transcripts;
-use crate::session::ask::Close;
 use crate::session::{Handle, Settings, panics};
-pub use baton_handle::{CommandRun, CountedMessage, Window};
+use baton_ask::Close;
+pub use baton_ask::{CommandRun, CountedMessage, Window};
 
 /// State and handles of a session that its work uses: copies, so that the session cannot change under it.
 pub(crate) struct WorkScope {

@@ -30,9 +30,9 @@ pub(super) async fn run(scope: &WorkScope, hook: &PluginHook, input: &Value) -> 
     let (ledger, tag) = (start.ledger.clone(), start.tag.clone());
     let (note, noted) = (ledger.clone(), tag.clone());
     // Before a process carries the tag: a killed server's successor ends what it finds there.
-    drop(baton_tasks::spawn_blocking(move || note.note(&noted)).await);
+    drop(tokio::task::spawn_blocking(move || note.note(&noted)).await);
     let output = execute(scope, hook, start, input).await;
-    drop(baton_tasks::spawn_blocking(move || ledger.forget(&tag)).await);
+    drop(tokio::task::spawn_blocking(move || ledger.forget(&tag)).await);
     output
 }
 

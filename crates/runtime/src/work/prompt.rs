@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
 use baton_agent::prompt::instructions::{self, Instruction};
 use baton_agent::prompt::system::{PromptContext, SystemPrompt};
 use baton_agent::prompt::user;
 use baton_core::PreparedPrompt;
+use baton_disk::blocking;
 use baton_protocol::agent::SessionLimits;
 use baton_protocol::event::AgentMode;
 use baton_protocol::{PromptId, Timestamp};

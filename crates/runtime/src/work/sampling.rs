@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_ask::mcp::McpSampled;
 use baton_model::retry::ask_with_retries;
 use baton_model::{Message, Part, Request};
 use baton_protocol::Json;
@@ -29,10 +30,10 @@ struct SampledMessage {
 }
 
 /// Executes a request: one model call, without the conversation and without tools. A failure is part of the reply.
-pub(super) async fn execute(scope: &WorkScope, request: &Json) -> Value {
+pub(super) async fn execute(scope: &WorkScope, request: &Json) -> McpSampled {
     match answer(scope, request).await {
-        Ok(result) => json!({ "action": "success", "result": result }),
-        Err(error) => json!({ "action": "failure", "error": error }),
+        Ok(result) => McpSampled::Success { result },
+        Err(error) => McpSampled::Failure { error },
     }
 }
 

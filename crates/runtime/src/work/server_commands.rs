@@ -1,14 +1,14 @@
 //! Slash commands that the server executes: at once for the client that invokes one, or from the queue.
 
+use baton_ask::skills::{InvokeSkill, ListSkills, SkillPrompt};
+use baton_ask::{CompactNow, CompactionOptions, StopCompaction};
 use baton_core::Change;
 use baton_core::ask::{Amend, SendPrompt};
 use baton_protocol::event::{PermissionMode, Prompt};
 use baton_protocol::{Author, PromptId};
 
 use super::WorkScope;
-use crate::session::ask::{CompactNow, CompactionOptions, Skills, StopCompaction};
 use crate::session::{Failure, Handle, View};
-use crate::skills::SkillsRequest;
 
 /// Commands of the server: name, hint for the arguments, description.
 pub const OWN: [(&str, &str, &str); 6] = [
@@ -83,13 +83,13 @@ pub async fn run(handle: &Handle, name: &str, input: &str, by: Option<Author>) -
 
 /// Invokes a skill by its command.
 async fn skill(handle: &Handle, name: &str, input: &str) -> Result<Ran, NotRun> {
-    let request = SkillsRequest::Invoke { name: name.to_owned(), input: input.to_owned() };
-    let reply = handle.ask(Skills { request: Box::new(request) }).await.map_err(|failure| match failure {
-        Failure::Refused(why) => NotRun::Wrong(why),
-        failure => NotRun::Failed(failure),
-    })?;
-    let text = |name: &str| reply.get(name).and_then(|text| text.as_str()).unwrap_or_default().to_owned();
-    Ok(Ran::Prompt { prompt: text("prompt"), display: text("displayPrompt") })
+    let invoke = InvokeSkill { name: name.to_owned(), input: input.to_owned() };
+    let SkillPrompt { prompt, display_prompt: display } =
+        handle.ask(invoke).await.map_err(|failure| match failure {
+            Failure::Refused(why) => NotRun::Wrong(why),
+            failure => NotRun::Failed(failure),
+        })?;
+    Ok(Ran::Prompt { prompt, display })
 }
 
 /// Runs a command from the queue. When it is cancelled, a compaction that it started is stopped.
@@ -128,13 +128,9 @@ async fn send(
 }
 
 async fn help(handle: &Handle) -> Result<String, Failure> {
-    let skills = handle.ask(Skills { request: Box::new(SkillsRequest::List) }).await?;
-    let skills = skills.get("skills").and_then(|skills| skills.as_array()).cloned().unwrap_or_default();
-    let invocable = skills.iter().filter(|skill| skill["userInvocable"] == true && skill["enabled"] == true);
-    let lines = invocable.map(|skill| {
-        let text = |name: &str| skill[name].as_str().unwrap_or_default();
-        format!("/{}: {}", text("commandName"), text("description"))
-    });
+    let skills = handle.ask(ListSkills {}).await?.skills;
+    let invocable = skills.iter().filter(|skill| skill.user_invocable && skill.enabled);
+    let lines = invocable.map(|skill| format!("/{}: {}", skill.command_name, skill.description));
     let own = commands(&handle.inspect().await?);
     Ok(std::iter::once(own).chain(lines).collect::<Vec<_>>().join("\n"))
 }

@@ -130,7 +130,7 @@ impl SessionEngine {
         }
         let tag = format!("{}/", uuid::Uuid::new_v4());
         let (runtime, prefix) = (runtime.clone(), tag.clone());
-        drop(baton_tasks::spawn_blocking(move || runtime.ledger.note(&prefix)).await);
+        drop(tokio::task::spawn_blocking(move || runtime.ledger.note(&prefix)).await);
         self.tag.get_or_init(|| tag).clone()
     }
 

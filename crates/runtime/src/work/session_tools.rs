@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, OnceLock};
 
-use baton_agent::tools::shell::{ShellSettings, Shells};
-use baton_agent::tools::sql::{Dependency, SessionDatabase, Todo};
+use baton_agent::tools::shell::{CommandEnvironment, ShellSettings, Shells};
+use baton_agent::tools::sql::{Dependency, SessionDatabase, SqlProgram, Todo};
 use baton_agent::tools::web::PrivateHosts;
 use baton_agent::tools::{NamedPaths, Services, Toolbox};
 use baton_files::SessionFiles;
 use baton_handle::Publisher;
 use baton_process::Ledger;
 use baton_protocol::event::TodosChanged;
-use baton_tasks::TaskTracker;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::capture::TurnSnapshots;
 use super::share::FileShare;
@@ -60,7 +60,7 @@ impl SessionTools {
             let hub = hub.clone();
             let todos_changed = Arc::new(move || hub.show(TodosChanged {}, &CancellationToken::new()));
             let settings = ShellSettings {
-                environment: runtime.options.environment.clone(),
+                environment: CommandEnvironment::of_shells(runtime.options.environment.clone()),
                 ledger: runtime.ledger.clone(),
                 tasks: runtime.tasks.clone(),
             };
@@ -68,7 +68,7 @@ impl SessionTools {
             runtime.ledger.note(shells.tag());
             Services {
                 shells,
-                database: SessionDatabase::new(database.clone(), todos_changed),
+                database: SessionDatabase::new(database.clone(), sql_program(&runtime), todos_changed),
                 web: Arc::new(NetworkFetch::new(runtime.models.network())),
                 paths: NamedPaths::default(),
                 private_hosts: PrivateHosts::default(),
@@ -127,7 +127,7 @@ impl SessionTools {
         }
         let (services, create) = (self.services.clone(), self.create.clone());
         let created =
-            baton_tasks::spawn_blocking(move || services.get_or_init(|| Arc::new(create())).clone());
+            tokio::task::spawn_blocking(move || services.get_or_init(|| Arc::new(create())).clone());
         // If the creation panics, it panics here again, in the call, and the call fails.
         created.await.unwrap_or_else(|_| self.created())
     }
@@ -142,9 +142,12 @@ impl SessionTools {
         self.services.get()
     }
 
-    /// Reads the model's to-do list, with the dependencies between its entries. Blocks.
-    pub(crate) fn todos(&self) -> Result<(Vec<Todo>, Vec<Dependency>), String> {
-        self.created().database.todos().map_err(|error| error.to_string())
+    /// Reads the model's to-do list, with the dependencies between its entries.
+    pub(crate) async fn todos(
+        &self,
+        cancel: &CancellationToken,
+    ) -> Result<(Vec<Todo>, Vec<Dependency>), String> {
+        self.services().await.database.todos(cancel).await.map_err(|error| error.to_string())
     }
 
     /// Ends all processes that the session started, and waits until they have exited.
@@ -159,4 +162,9 @@ impl SessionTools {
             self.ledger.forget(services.shells.tag());
         }
     }
+}
+
+fn sql_program(runtime: &Runtime) -> Option<SqlProgram> {
+    let (program, args) = runtime.options.sql_program.clone()?;
+    Some(SqlProgram { program, args, ledger: runtime.ledger.clone() })
 }

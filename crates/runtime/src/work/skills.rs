@@ -4,6 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use baton_agent::tools::skill;
+use baton_ask::Configure;
+use baton_ask::skills::{InvokedSkill, SkillPrompt, SkillsAsk, SkillsReply};
 use baton_core::ask::Amend;
 use baton_core::{Call, Change};
 use baton_history::newest_first;
@@ -11,12 +13,11 @@ use baton_protocol::event::{Body, SkillInvoked, SkillTrigger};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Event, Json};
 use baton_store::{Record, Seq};
-use serde_json::{Value, json};
 
 use super::WorkScope;
-use crate::session::ask::Configure;
+
 use crate::session::{Settings, SettingsEdit};
-use crate::skills::{Catalogue, SkillsRequest};
+use crate::skills::Catalogue;
 
 /// Skills that one agent can have in its prompt.
 const MOST_PRELOADED: usize = 16;
@@ -116,29 +117,53 @@ pub(super) async fn with_skills(
     prompt
 }
 
-/// Serves a request of a client.
+/// Serves an ask of a client.
 ///
 /// # Errors
 /// With a message for the client.
-pub(super) async fn serve(scope: &WorkScope, request: SkillsRequest) -> Result<Value, String> {
-    match &request {
-        SkillsRequest::Invoked => return invoked(scope).await,
-        SkillsRequest::Invoke { name, input } => return invoke(scope, name, input).await,
-        _ => {}
-    }
+pub(super) async fn serve(scope: &WorkScope, ask: SkillsAsk) -> Result<SkillsReply, String> {
+    use SkillsReply as Reply;
+    let edit = ask.settings_edit();
+    let skills = scope.tools.skills();
+    let (settings, context) = (&scope.settings, &scope.session.durable.facts.context);
+    let reply = match ask {
+        SkillsAsk::ListInvokedSkills(_) => {
+            return Ok(Reply::ListInvokedSkills(Box::new(invoked(scope).await?)));
+        }
+        SkillsAsk::InvokeSkill(ask) => {
+            return Ok(Reply::InvokeSkill(Box::new(invoke(scope, &ask.name, &ask.input).await?)));
+        }
+        SkillsAsk::EnableSkill(_) => Reply::EnableSkill(Box::new(switch(scope, edit).await?)),
+        SkillsAsk::DisableSkill(_) => Reply::DisableSkill(Box::new(switch(scope, edit).await?)),
+        SkillsAsk::ListSkills(_) => Reply::ListSkills(Box::new(skills.list(settings, context).await)),
+        SkillsAsk::DescribeSkill(ask) => {
+            Reply::DescribeSkill(Box::new(skills.describe(settings, context, &ask.name).await?))
+        }
+        SkillsAsk::ReloadSkills(_) => {
+            Reply::ReloadSkills(Box::new(skills.look_again(settings, context).await))
+        }
+        SkillsAsk::ListSessionPlugins(_) => {
+            Reply::ListSessionPlugins(Box::new(skills.list_plugins(settings, context).await))
+        }
+    };
+    with_agents(scope, &skills.current()).await;
+    Ok(reply)
+}
+
+/// Switches a skill on or off.
+async fn switch(scope: &WorkScope, edit: Option<SettingsEdit>) -> Result<(), String> {
     let mut settings = Settings::clone(&scope.settings);
-    if let Some(edit) = request.settings_edit() {
+    if let Some(edit) = edit {
         settings.apply(edit.clone());
         let configured = scope.handle().ask(Configure { edit: Box::new(edit) }).await;
         configured.map_err(|failure| failure.to_string())?;
     }
-    let reply = scope.tools.skills().serve(&settings, &scope.session.durable.facts.context, request).await;
-    with_agents(scope, &scope.tools.skills().current()).await;
-    reply
+    scope.tools.skills().show_switched(&settings, &scope.session.durable.facts.context).await;
+    Ok(())
 }
 
 /// Gives the model a skill that a user has invoked. Replies the prompt that asks for it.
-async fn invoke(scope: &WorkScope, name: &str, input: &str) -> Result<Value, String> {
+async fn invoke(scope: &WorkScope, name: &str, input: &str) -> Result<SkillPrompt, String> {
     let context = &scope.session.durable.facts.context;
     let catalogue = scope.tools.skills().load(&scope.settings, context).await;
     let found = catalogue.find(name, &scope.settings).filter(|skill| skill.user_invocable);
@@ -147,16 +172,16 @@ async fn invoke(scope: &WorkScope, name: &str, input: &str) -> Result<Value, Str
     let body = Body::from(at_turn(scope, read));
     let recorded = scope.handle().ask(Amend::unsigned(Change::Noted(Box::new(body)))).await;
     recorded.map_err(|failure| failure.to_string())?;
-    let display = format!("/{} {input}", found.command).trim_end().to_owned();
+    let display_prompt = format!("/{} {input}", found.command).trim_end().to_owned();
     let mut prompt = format!("Use the skill \"{}\" that was just loaded.", found.name);
     if !input.is_empty() {
         prompt.push_str(&format!("\n\nArguments: {input}"));
     }
-    Ok(json!({ "prompt": prompt, "displayPrompt": display }))
+    Ok(SkillPrompt { prompt, display_prompt })
 }
 
 /// Lists the skills that the model was given in the conversation, each with its newest text.
-async fn invoked(scope: &WorkScope) -> Result<Value, String> {
+async fn invoked(scope: &WorkScope) -> Result<Vec<InvokedSkill>, String> {
     let mut skills: Vec<SkillInvoked> = Vec::new();
     let take = |record: Record| {
         if record.kind == "skill.invoked"
@@ -170,16 +195,14 @@ async fn invoked(scope: &WorkScope) -> Result<Value, String> {
     let head = Seq(scope.session.durable.seq);
     let read = newest_first(&*scope.runtime.store, &scope.session.id, head, take).await;
     read.map_err(|error| error.to_string())?;
-    let listed = skills.iter().rev().map(|skill| {
-        json!({
-            "name": skill.name,
-            "path": skill.path,
-            "content": skill.content,
-            "allowedTools": skill.allowed_tools,
-            "invokedAtTurn": skill.invoked_at_turn.unwrap_or(0),
-        })
+    let listed = skills.into_iter().rev().map(|skill| InvokedSkill {
+        name: skill.name,
+        path: skill.path,
+        content: skill.content,
+        allowed_tools: skill.allowed_tools,
+        invoked_at_turn: skill.invoked_at_turn.unwrap_or(0),
     });
-    Ok(json!({ "skills": listed.collect::<Vec<_>>() }))
+    Ok(listed.collect())
 }
 
 fn parsed(record: &Record) -> Option<SkillInvoked> {

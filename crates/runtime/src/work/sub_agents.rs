@@ -18,7 +18,8 @@ pub(super) async fn prepare_task(scope: &WorkScope, arguments: &Json) -> Prepare
         Ok(read) => read,
         Err(refusal) => return Prepared::Finished(refusal),
     };
-    Prepared::Handoff(Box::new(delegation(scope, task, kind).await))
+    let task = Box::new(delegation(scope, task, kind).await);
+    Prepared::Handoff { task, limits: scope.runtime.options.agent_limits }
 }
 
 /// Builds a task for a sub-agent of a kind, and invokes the `subagentStart` hook.

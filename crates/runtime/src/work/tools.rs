@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_agent::blocking;
-use baton_agent::tools::shell::{self, LineContext};
+use baton_agent::tools::shell::{self, CommandEnvironment, LineContext};
 use baton_agent::tools::{
     self, Tool, ToolContext, agents, ask_user, exit_plan_mode, report_intent, skill, spill,
 };
 use baton_core::policy::Advice;
 use baton_core::{Call, CallKey, Prepared, Route, TrustTerm, WorkResult};
+use baton_disk::blocking;
 use baton_protocol::event::{ContextAdded, Question, ToolPartialResult, ToolRequest, UserQuestion};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
@@ -106,7 +106,7 @@ async fn plan(scope: &WorkScope, call: &Call, arguments: &Json) -> Prepared {
 /// Proposes a plan: the current content of the session's plan file.
 async fn propose_plan(scope: &WorkScope, arguments: &Json) -> Prepared {
     let workspace = scope.tools.files().workspace();
-    let plan = baton_tasks::spawn_blocking(move || workspace.read_plan()).await;
+    let plan = tokio::task::spawn_blocking(move || workspace.read_plan()).await;
     let plan = match plan {
         Ok(Ok(plan)) => plan.unwrap_or_default(),
         Ok(Err(error)) => return Prepared::Finished(ToolResult::failure(error.to_string())),
@@ -122,23 +122,24 @@ async fn propose_plan(scope: &WorkScope, arguments: &Json) -> Prepared {
 async fn needs(scope: &WorkScope, wants: PermissionRequest, advice: Advice) -> Prepared {
     let is_write = matches!(wants, PermissionRequest::Write { .. });
     let cwd = if is_write { tokio::fs::canonicalize(prompt::cwd(scope)).await.ok() } else { None };
-    let wants = inspected(scope, wants, &prompt::cwd(scope)).await;
+    let services = scope.tools.services().await;
+    let wants = inspected(scope, wants, &prompt::cwd(scope), services.shells.environment()).await;
     Prepared::Runnable { route: Route::BuiltIn, wants: Some(wants), advice, cwd, arguments: None }
 }
 
 /// Completes the request for a shell line from the file system: the guarded file that the line reaches, and whether its git
-/// commands can run a program. Returns other requests unchanged.
-pub(super) async fn inspected(scope: &WorkScope, wants: PermissionRequest, cwd: &Path) -> PermissionRequest {
+/// commands can run a program. `environment` is that of the shell that would run it. Returns other requests unchanged.
+pub(super) async fn inspected(
+    scope: &WorkScope,
+    wants: PermissionRequest,
+    cwd: &Path,
+    environment: &CommandEnvironment,
+) -> PermissionRequest {
     if !matches!(wants, PermissionRequest::Shell { .. }) {
         return wants;
     }
     let options = &scope.runtime.options;
-    let around = LineContext {
-        cwd: cwd.to_owned(),
-        home: options.home.clone(),
-        workspace: scope.tools.files().path().to_owned(),
-        environment: options.environment.clone(),
-    };
+    let around = LineContext::new(cwd, &options.home, scope.tools.files().path(), environment);
     let asked = wants.clone();
     let reached = blocking::run(move || shell::with_reach(asked, &around)).await;
     let wants = reached.unwrap_or_else(|_| shell::with_unknown_reach(wants, &options.home));
@@ -285,7 +286,7 @@ async fn conclude(scope: &WorkScope, call: &Call, arguments: &Json, result: Tool
     let directory =
         large.output_dir.as_ref().map_or_else(|| scope.tools.files().path().join("temp"), PathBuf::from);
     let text = result.text_result_for_llm.clone();
-    let spilled = baton_tasks::spawn_blocking(move || spill::apply(text, limit, &directory)).await;
+    let spilled = tokio::task::spawn_blocking(move || spill::apply(text, limit, &directory)).await;
     match spilled {
         Ok(Ok(text)) => ToolResult { text_result_for_llm: text, ..result },
         // A full disk must not lose the whole result.

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::blocking;
+use baton_disk::blocking;
 use baton_files::locations::Location;
 use baton_protocol::Json;
 use baton_protocol::permission::PermissionRequest;

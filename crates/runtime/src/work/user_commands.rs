@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use baton_agent::tools::ToolContext;
 use baton_agent::tools::shell::Background;
-use baton_handle::CommandRun;
+use baton_ask::CommandRun;
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Json, ToolCallId};
 use serde_json::{Value, json};

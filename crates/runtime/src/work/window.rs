@@ -1,6 +1,6 @@
 //! Use of the context window: token counts of the parts of the next request.
 
-use baton_handle::{CountedMessage, Window};
+use baton_ask::{CountedMessage, Window};
 use baton_model::{Message, ModelError, Part, Request, estimate};
 
 use super::{WorkScope, model_call};

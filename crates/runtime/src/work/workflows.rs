@@ -1,27 +1,32 @@
-//! Requests about the workflows of a session, and the sub-agents of their runs.
+//! Serving asks about the workflows of a session, and the sub-agents of their runs.
 
+use baton_ask::workflows::{AgentTask, RunWorkflowAgent, WorkflowError, WorkflowsAsk, WorkflowsReply};
+use baton_ask::{NewTask, RunTask};
 use baton_core::ask::WithdrawAsk;
-use serde_json::{Value, json};
 
 use super::WorkScope;
-use crate::session::ask::{NewTask, RunTask};
-use crate::workflows::{AgentTask, Execution, WorkflowAction, WorkflowError, WorkflowRequest};
+use crate::workflows::Execution;
 
-/// Serves a request about workflows.
-pub(super) async fn serve(scope: &WorkScope, request: WorkflowRequest) -> Result<Value, WorkflowError> {
-    let workflows = scope.tools.workflows();
-    match request.action {
-        WorkflowAction::Agent { run, token, task } => {
-            let execution = workflows.execution(&run, &token)?;
-            let _permit = tokio::select! {
-                permit = execution.agents.clone().acquire_owned() => permit.map_err(|error| failed(&error))?,
-                () = execution.ended() => return Err(ended()),
-            };
-            workflows.count_agent(&run, &token).await?;
-            run_agent(scope, &execution, &run, task).await
+/// Serves an ask about workflows.
+pub(super) async fn serve(scope: &WorkScope, ask: WorkflowsAsk) -> WorkflowsReply {
+    match ask {
+        WorkflowsAsk::RunWorkflowAgent(ask) => {
+            WorkflowsReply::RunWorkflowAgent(Box::new(serve_agent(scope, ask).await))
         }
-        _ => workflows.serve(request).await,
+        ask => scope.tools.workflows().serve(ask).await,
     }
+}
+
+async fn serve_agent(scope: &WorkScope, ask: RunWorkflowAgent) -> Result<String, WorkflowError> {
+    let RunWorkflowAgent { run, token, task } = ask;
+    let workflows = scope.tools.workflows();
+    let execution = workflows.execution(&run, &token)?;
+    let _permit = tokio::select! {
+        permit = execution.agents.clone().acquire_owned() => permit.map_err(|error| failed(&error))?,
+        () = execution.ended() => return Err(ended()),
+    };
+    workflows.count_agent(&run, &token).await?;
+    run_agent(scope, &execution, &run, task).await
 }
 
 /// Runs a sub-agent to its end, or to that of the execution.
@@ -30,7 +35,7 @@ async fn run_agent(
     execution: &Execution,
     run: &str,
     task: AgentTask,
-) -> Result<Value, WorkflowError> {
+) -> Result<String, WorkflowError> {
     let AgentTask { agent_type, prompt, label, model } = task;
     let new = NewTask { agent_type, prompt, name: label.clone(), description: label, model };
     let key = format!("workflow {run} {}", uuid::Uuid::new_v4());
@@ -45,7 +50,7 @@ async fn run_agent(
     };
     match report.error {
         Some(error) => Err(WorkflowError::failed(error)),
-        None => Ok(json!(report.answer)),
+        None => Ok(report.answer),
     }
 }
 

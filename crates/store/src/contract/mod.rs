@@ -77,6 +77,7 @@ pub async fn run_all(make: impl AsyncFn() -> Stores) {
         opening::snapshot_can_be_written_without_records,
         opening::acquired_session_has_the_written_state,
         reading::spans_select_exact_ranges,
+        reading::pages_end_with_the_last_record_that_fits,
         reading::acknowledged_write_is_visible_to_all_stores,
         reading::unknown_session_is_not_found,
         listing::list_is_sorted_by_last_write,

@@ -35,6 +35,27 @@ pub(super) async fn spans_select_exact_ranges(stores: &Stores) {
     check(before(u64::MAX, usize::MAX), &[1, 2, 3, 4, 5]).await;
 }
 
+pub(super) async fn pages_end_with_the_last_record_that_fits(stores: &Stores) {
+    create(stores, "s", &["aa", "bb", "cccc", "d"]).await;
+    let check = async |span: Span, bytes: usize, expected: &[u64], is_cut: bool| {
+        let page = stores.theirs.read_page(&id("s"), span, bytes).await.unwrap();
+        let places: Vec<_> = page.records.iter().map(|record| record.seq.0).collect();
+        assert_eq!((&*places, page.is_cut), (expected, is_cut), "{span:?}, {bytes} bytes");
+    };
+    let after = |after, limit| Span::After { after: Seq(after), limit };
+    let before = |before, limit| Span::Before { before: Seq(before), limit };
+    check(after(0, 9), 9, &[1, 2, 3, 4], false).await;
+    check(after(0, 9), 8, &[1, 2, 3], true).await;
+    check(after(0, 9), 5, &[1, 2], true).await;
+    check(after(2, 9), 3, &[3], true).await;
+    check(after(0, 1), 2, &[1], false).await;
+    check(after(4, 9), 0, &[], false).await;
+    check(before(9, 9), 9, &[1, 2, 3, 4], false).await;
+    check(before(9, 9), 5, &[3, 4], true).await;
+    check(before(4, 9), 0, &[3], true).await;
+    check(before(2, 9), 0, &[1], false).await;
+}
+
 pub(super) async fn acknowledged_write_is_visible_to_all_stores(stores: &Stores) {
     let lease = create(stores, "s", &[]).await;
     for place in 0..20 {

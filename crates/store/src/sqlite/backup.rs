@@ -214,7 +214,7 @@ fn copy_open(
     pace: Pace,
     progress: &mut dyn FnMut(CopyProgress),
 ) -> Result<(), Fault> {
-    let file = baton_private::create_new(target).map_err(Fault::Create)?;
+    let file = baton_disk::private::create_new(target).map_err(Fault::Create)?;
     fill(source, target, &file, pace, progress).inspect_err(|_| drop(fs::remove_file(target)))
 }
 

@@ -126,7 +126,7 @@ impl Database {
             let _ = fs::remove_file(leftover);
         }
         // SQLite gives the log files the same mode.
-        let file = baton_private::append(&self.path)?;
+        let file = baton_disk::private::append(&self.path)?;
         sync(parent_of(&self.path))?;
         Ok(FileIdentity::of(&file.metadata()?))
     }
@@ -143,7 +143,7 @@ fn create_directories(path: &Path) -> io::Result<()> {
     }
     let parent = parent_of(path);
     create_directories(parent)?;
-    match baton_private::create_dir_all(path) {
+    match baton_disk::private::create_dir_all(path) {
         // Another server may have created it meanwhile.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         result => result.and_then(|()| sync(parent)),

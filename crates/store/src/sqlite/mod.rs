@@ -27,18 +27,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::SessionId;
 use bytes::Bytes;
-use rusqlite::Connection;
-
-use crate::texts::TextIndex;
-use crate::{
-    Append, Document, Lease, NewRecord, NewSession, Opened, Owner, Record, Seq, Span, Store, StoreError,
-    StoreFuture, Summary, Take,
-};
 use error::Fault;
 use file::Database;
 use readers::{Attempt, Readers};
+use rusqlite::Connection;
 use values::natural;
 use writer::Writer;
+
+use crate::texts::TextIndex;
+use crate::{
+    Append, Document, Lease, NewRecord, NewSession, Opened, Owner, Page, Record, Seq, Span, Store,
+    StoreError, StoreFuture, Summary, Take,
+};
 
 /// The failures that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -212,6 +212,15 @@ impl Store for SqliteStore {
         Box::pin(async move {
             let wanted = session.clone();
             let found = self.query(move |file| read::records(file, &wanted, span)).await?;
+            found.ok_or(StoreError::NotFound(session))
+        })
+    }
+
+    fn read_page(&self, session: &SessionId, span: Span, bytes: usize) -> StoreFuture<'_, Page> {
+        let session = session.clone();
+        Box::pin(async move {
+            let wanted = session.clone();
+            let found = self.query(move |file| read::page(file, &wanted, span, bytes)).await?;
             found.ok_or(StoreError::NotFound(session))
         })
     }

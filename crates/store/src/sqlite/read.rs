@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::Fault;
 use super::values::{integer, natural};
-use crate::{Document, Holder, Lease, Opened, Record, Seq, Span, StoreError, Summary};
+use crate::{Document, Holder, Lease, Opened, Page, Record, Seq, Span, StoreError, Summary};
 
 /// Selects sessions, with the columns that [`summary_from`] expects.
 macro_rules! select_sessions {
@@ -110,27 +110,45 @@ fn damaged_summary(session: SessionId, row: Option<&Row<'_>>, error: &str) -> Su
 }
 
 pub(super) fn records(file: &Connection, session: &SessionId, span: Span) -> Result<Vec<Record>, Fault> {
+    Ok(page(file, session, span, usize::MAX)?.records)
+}
+
+/// Reads records up to `bytes`. Those that do not fit are not read from the file.
+pub(super) fn page(file: &Connection, session: &SessionId, span: Span, bytes: usize) -> Result<Page, Fault> {
     let key = file
         .prepare_cached("SELECT key FROM sessions WHERE id = ?1")?
         .query_row([session.as_str()], |row| row.get(0))
         .optional()?
         .ok_or_else(|| StoreError::NotFound(session.clone()))?;
     match span {
-        Span::After { after, limit } => select(file, RECORDS_AFTER, key, after, limit),
+        Span::After { after, limit } => select(file, RECORDS_AFTER, key, after, limit, bytes),
         Span::Before { before, limit } => {
-            let mut found = select(file, RECORDS_BEFORE, key, before, limit)?;
-            found.reverse();
+            let mut found = select(file, RECORDS_BEFORE, key, before, limit, bytes)?;
+            found.records.reverse();
             Ok(found)
         }
     }
 }
 
-fn select(file: &Connection, sql: &str, key: i64, place: Seq, limit: usize) -> Result<Vec<Record>, Fault> {
+fn select(
+    file: &Connection,
+    sql: &str,
+    key: i64,
+    place: Seq,
+    limit: usize,
+    bytes: usize,
+) -> Result<Page, Fault> {
     let mut statement = file.prepare_cached(sql)?;
-    let found = statement
-        .query_map(params![key, place, integer(limit as u64)], record_from)?
-        .collect::<Result<_, _>>()?;
-    Ok(found)
+    let (mut records, mut left) = (Vec::new(), Some(bytes));
+    for record in statement.query_map(params![key, place, integer(limit as u64)], record_from)? {
+        let record = record?;
+        left = left.and_then(|left| left.checked_sub(record.body.len()));
+        if left.is_none() && !records.is_empty() {
+            return Ok(Page { records, is_cut: true });
+        }
+        records.push(record);
+    }
+    Ok(Page { records, is_cut: false })
 }
 
 /// Returns the state that the holder of a fresh lease continues from. While the lease's epoch is current, there
@@ -159,7 +177,7 @@ pub(super) fn opened(file: &Connection, lease: Lease) -> Result<Opened, Fault> {
         modified: Timestamp(modified),
         meta: Vec::into(meta),
         snapshot: snapshot.map(|(seq, body)| (seq, body.into())),
-        tail: select(file, RECORDS_AFTER, key, tail_after, usize::MAX)?,
+        tail: select(file, RECORDS_AFTER, key, tail_after, usize::MAX, usize::MAX)?.records,
     })
 }
 

@@ -68,7 +68,7 @@ impl Readers {
     ) -> Result<T, StoreError> {
         let _permit = self.permits.acquire().await.map_err(|_| self.database.closed())?;
         let readers = Arc::clone(self);
-        let result = baton_tasks::spawn_blocking(move || work(&readers)).await;
+        let result = tokio::task::spawn_blocking(move || work(&readers)).await;
         // A cancelled task means that the runtime is shutting down.
         result.unwrap_or_else(|_| Err(self.database.closed()))
     }

@@ -50,6 +50,6 @@ impl ToSql for Owner {
 
 impl FromSql for Owner {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        baton_json::from_str(value.as_str()?).map_err(FromSqlError::other)
+        serde_json::from_str(value.as_str()?).map_err(FromSqlError::other)
     }
 }

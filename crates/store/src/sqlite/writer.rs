@@ -65,7 +65,7 @@ impl Writer {
     /// Waits until the queue is empty and the file is closed.
     pub(super) async fn close(self) -> Result<(), StoreError> {
         drop(self.jobs);
-        let ended = baton_tasks::spawn_blocking(move || self.thread.join()).await;
+        let ended = tokio::task::spawn_blocking(move || self.thread.join()).await;
         match ended {
             Ok(Ok(result)) => result,
             Ok(Err(_)) | Err(_) => Err(stopped(&self.database)),

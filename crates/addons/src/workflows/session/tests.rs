@@ -59,13 +59,9 @@ fn declared() -> SessionParams {
     SessionParams { factories: Some(vec![definition]), ..SessionParams::default() }
 }
 
-fn request(action: WorkflowAction) -> WorkflowRequest {
-    WorkflowRequest { vocabulary: Vocabulary::Factory, action }
-}
-
-async fn start(workflows: &Arc<SessionWorkflows>) -> Served {
+async fn start(workflows: &Arc<SessionWorkflows>) -> Result<RunOutcome, WorkflowError> {
     let (args, limits) = (json!({}), Limits::default());
-    workflows.serve(request(WorkflowAction::Start { name: "endless".into(), args, limits })).await
+    workflows.start(StartRun { name: "endless".into(), args, limits, events: Vocabulary::Factory }).await
 }
 
 #[tokio::test]
@@ -74,7 +70,7 @@ async fn next_owner_settles_what_the_dead_one_executed_and_stops_its_client() {
     let client = ClientId(7);
     let (_, first) = open(directory.path());
     first.join(client, &declared());
-    let run = start(&first).await.unwrap()["runId"].as_str().unwrap().to_owned();
+    let run = start(&first).await.unwrap().run_id;
 
     let (port, next) = open(directory.path());
     next.recover().await;
@@ -86,13 +82,12 @@ async fn next_owner_settles_what_the_dead_one_executed_and_stops_its_client() {
     assert_eq!((calls[0].0, calls[0].1, &calls[0].2["runId"]), (client, "factory.abort", &json!(run)));
     next.show_interrupted().await;
     assert_eq!(*port.shown.lock().unwrap(), ["factory.run_settled", "factory.run_updated"]);
-    let read = next.serve(request(WorkflowAction::Get { run: run.clone() })).await.unwrap();
-    assert_eq!((&read["status"], &read["reason"]), (&json!("halted"), &json!("it was interrupted")));
+    let read = next.read(&run).await.unwrap().outcome();
+    assert_eq!((read.status, read.end.reason.as_deref()), (RunStatus::Halted, Some("it was interrupted")));
 
     // A run that has changed since is not shown as interrupted.
-    let resume = WorkflowAction::Resume { run, limits: Limits::default() };
-    next.serve(request(resume)).await.unwrap();
-    assert_eq!(next.serve(request(WorkflowAction::Interrupted {})).await.unwrap(), json!([]));
+    next.resume(&run, Limits::default(), Vocabulary::Factory).await.unwrap();
+    assert_eq!(next.interrupted().await, []);
 }
 
 #[tokio::test]
@@ -100,9 +95,9 @@ async fn run_is_not_interrupted_while_it_executes() {
     let directory = tempfile::tempdir().unwrap();
     let (_, workflows) = open(directory.path());
     workflows.join(ClientId(7), &declared());
-    let run = start(&workflows).await.unwrap()["runId"].clone();
-    let listed = workflows.serve(request(WorkflowAction::List { limit: 5 })).await.unwrap();
-    assert_eq!((&listed["runs"][0]["runId"], &listed["runs"][0]["status"]), (&run, &json!("running")));
+    let run = start(&workflows).await.unwrap().run_id;
+    let listed = workflows.list(5).await.unwrap().runs;
+    assert_eq!((&listed[0].run_id, listed[0].status), (&run, RunStatus::Running));
 }
 
 #[tokio::test]

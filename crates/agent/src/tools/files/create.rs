@@ -2,16 +2,18 @@
 
 use std::path::PathBuf;
 
+use baton_disk::beneath::Directory;
+use baton_disk::paths::absolute;
+use baton_markup::diff;
 use baton_protocol::Json;
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{cannot, write_request};
-use crate::tools::beneath::Directory;
 use crate::tools::paths::CallPath;
 use crate::tools::{
-    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, diff, either, paths, schema, spec,
+    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, either, schema, spec,
 };
 
 const NAME: &str = "create";
@@ -87,7 +89,7 @@ fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, String), To
     if path.is_empty() || path.ends_with('/') {
         return Err(ToolRefusal::arguments(NAME, "path: must be the path of a file"));
     }
-    Ok((paths::absolute(&context.cwd, &path), file_text))
+    Ok((absolute(&context.cwd, &path), file_text))
 }
 
 fn create(target: &CallPath, text: &str) -> Result<ToolResult, ToolRefusal> {
@@ -109,7 +111,7 @@ fn create(target: &CallPath, text: &str) -> Result<ToolResult, ToolRefusal> {
 /// umask decides. If that fails, the session's directory still protects the file.
 fn restrict(path: &std::path::Path, session: &std::path::Path) {
     let created = path.ancestors().take_while(|path| path.starts_with(session) && *path != session);
-    created.for_each(|path| drop(baton_private::tighten(path)));
+    created.for_each(|path| drop(baton_disk::private::tighten(path)));
 }
 
 fn exists(path: &std::path::Path) -> ToolRefusal {

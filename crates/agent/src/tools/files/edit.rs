@@ -6,6 +6,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use baton_disk::beneath::Directory;
+use baton_disk::paths::absolute;
+use baton_markup::diff;
 use baton_protocol::Json;
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ToolResult, ToolSpec};
@@ -14,12 +17,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{cannot, change_request, write_request};
-use crate::tools::beneath::Directory;
 use crate::tools::paths::CallPath;
 use crate::tools::text::size;
 use crate::tools::{
-    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, diff, either, lock, paths,
-    schema, spec,
+    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, either, lock, schema, spec,
 };
 
 const NAME: &str = "edit";
@@ -121,7 +122,7 @@ impl Call {
                 "new_str: is the same as old_str, so nothing would change",
             ));
         }
-        Ok(Self { path: paths::absolute(&context.cwd, &path), old: old_str, new: new_str })
+        Ok(Self { path: absolute(&context.cwd, &path), old: old_str, new: new_str })
     }
 
     /// Builds the permission request. Whether the string is in the file, and its context, are revealed only where reading

@@ -12,11 +12,12 @@ pub(crate) use view::View;
 use std::io;
 use std::path::Path;
 
+use baton_disk::beneath::Unusable;
+use baton_markup::diff;
 use baton_protocol::permission::PermissionRequest;
 
-use super::beneath::Unusable;
 use super::paths::CallPath;
-use super::{ToolContext, ToolRefusal, diff};
+use super::{ToolContext, ToolRefusal};
 
 /// Larger contents are left out of a permission request; the diff shows the change.
 const LARGEST_CONTENTS: usize = 256 * 1024;

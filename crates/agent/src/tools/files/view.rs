@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use baton_disk::beneath::Directory;
+use baton_disk::paths::absolute;
 use baton_protocol::Json;
 use baton_protocol::tool::{BinaryResult, ToolResult, ToolSpec};
 use rustix::fs::FileType;
@@ -14,12 +16,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{cannot, missing, read_request};
-use crate::tools::beneath::Directory;
 use crate::tools::paths::CallPath;
 use crate::tools::text::{readable, size};
 use crate::tools::{
-    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, either, paths, reading, schema,
-    spec,
+    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, either, reading, schema, spec,
 };
 
 const NAME: &str = "view";
@@ -113,7 +113,7 @@ fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, Range), Too
             "view_range: must be [first, last] with 1 <= first <= last, or -1 as last",
         )
     })?;
-    Ok((paths::absolute(&context.cwd, &path), range))
+    Ok((absolute(&context.cwd, &path), range))
 }
 
 fn view(target: &CallPath, range: Range, cancel: &CancellationToken) -> Result<ToolResult, ToolRefusal> {

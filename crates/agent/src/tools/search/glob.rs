@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use baton_disk::beneath::Directory;
 use baton_protocol::Json;
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use globset::{GlobBuilder, GlobMatcher};
@@ -11,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::report::Report;
 use super::{Paths, Root, check_glob, search_request};
-use crate::tools::beneath::Directory;
 use crate::tools::files;
 use crate::tools::{
     Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, either, reading, schema, spec,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use baton_disk::beneath::Directory;
 use baton_protocol::Json;
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use globset::{Glob, GlobMatcher};
@@ -15,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use super::report::Report;
 use super::{Paths, Root, check_glob, search_request};
 use crate::tools::arguments::{self, Count};
-use crate::tools::beneath::Directory;
 use crate::tools::text::readable;
 use crate::tools::{
     Prepared, Tool, ToolContext, ToolRefusal, Working, blocking, either, reading, schema, spec,

@@ -17,14 +17,15 @@ pub(crate) use grep::Grep;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use baton_disk::beneath::{Directory, Unusable};
+use baton_disk::paths::absolute;
 use baton_protocol::permission::PermissionRequest;
 use ignore::{DirEntry, WalkBuilder};
 use rustix::fs::FileType;
 use serde::Deserialize;
 
-use super::beneath::{Directory, Unusable};
 use super::paths::CallPath;
-use super::{ToolContext, ToolRefusal, files, paths};
+use super::{ToolContext, ToolRefusal, files};
 
 /// The longest glob, in bytes. The glob library panics if a compiled pattern is too large.
 const MAX_GLOB: usize = 4096;
@@ -72,14 +73,14 @@ impl Root {
 
     /// Resolves paths for a request. Blocks.
     fn resolve(context: &ToolContext, requested: &[String]) -> Vec<Self> {
-        let resolve = |written| CallPath::resolve(context, paths::absolute(&context.cwd, written));
+        let resolve = |written| CallPath::resolve(context, absolute(&context.cwd, written));
         requested.iter().map(|written| Self::new(context, written, resolve(written))).collect()
     }
 
     /// Returns the roots that the request of this call named. Blocks.
     fn recall(context: &ToolContext, requested: &[String]) -> Result<Vec<Self>, ToolRefusal> {
         let recall = |written: &String| {
-            let target = CallPath::recall(context, paths::absolute(&context.cwd, written))?;
+            let target = CallPath::recall(context, absolute(&context.cwd, written))?;
             Ok(Self::new(context, written, target))
         };
         requested.iter().map(recall).collect()

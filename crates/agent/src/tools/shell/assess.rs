@@ -10,7 +10,7 @@ use baton_core::policy::shell::{Line, Why};
 use baton_protocol::ToolCallId;
 use baton_protocol::permission::{PermissionRequest, PossibleUrl};
 
-use crate::tools::paths;
+use baton_disk::paths;
 
 /// Limit on the paths or URLs of one request: more than a line that the policy can parse contains.
 const MOST_LISTED: usize = 10_000;

@@ -6,6 +6,7 @@
 mod assess;
 mod bash;
 mod companions;
+mod environment;
 mod keys;
 mod output;
 mod pump;
@@ -19,5 +20,6 @@ mod tests;
 pub use assess::{in_distrusted_repository, reads_repository, request as permission_request};
 pub(crate) use bash::Bash;
 pub(crate) use companions::{ListBash, ReadBash, StopBash, WriteBash};
+pub use environment::CommandEnvironment;
 pub use reach::{LineContext, with_reach, with_unknown_reach};
 pub use registry::{Background, CommandProgress, ShellSettings, Shells};

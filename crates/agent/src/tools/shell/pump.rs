@@ -66,8 +66,10 @@ impl FullCopy {
     async fn open(dir: &Path, output: &CommandOutput) -> Self {
         let path = dir.join(spill::file_name());
         let (dir, new) = (dir.to_owned(), path.clone());
-        let create = move || baton_private::create_dir_all(dir).and_then(|()| baton_private::create_new(new));
-        let Ok(Ok(file)) = baton_tasks::spawn_blocking(create).await else { return Self::Ended };
+        let create = move || {
+            baton_disk::private::create_dir_all(dir).and_then(|()| baton_disk::private::create_new(new))
+        };
+        let Ok(Ok(file)) = tokio::task::spawn_blocking(create).await else { return Self::Ended };
         let file = File::from_std(file);
         output.set_file(OutputFile { path: path.clone(), is_full: false });
         Self::Open { file, path, room: FILE_LIMIT }

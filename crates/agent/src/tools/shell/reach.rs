@@ -1,41 +1,62 @@
 //! Guarded files that a shell line reaches: those of Baton's home and of the kernel.
 //!
 //! A line that reaches such a file needs approval each time. The text of the line need not contain the path: there are
-//! `~/x`, `"$HOME/x"`, links in the working directory, an earlier `cd`, and searches from a parent directory. So the words
-//! of the line are expanded as the shell expands them, and the resulting paths are resolved. The guarded file is added to
-//! the paths of the request, where the policy and the user see it.
+//! `~/x`, `"$HOME/x"`, globs, links in the working directory, an earlier `cd`, and searches from a parent directory. So the
+//! words of the line are expanded as the shell expands them (`expansion`, `glob`), from the environment that the shell is
+//! started with, and the resulting paths are resolved. The guarded file is added to the paths of the request, where the
+//! policy and the user see it.
 //!
-//! Where a word can mean several files, it means all of them here. The words have lost their quotes, so `~/x` is also a file
-//! below a directory named `~`; and `..` behind a link is the parent of the link for `cd`, and of its target for the kernel.
+//! Where a word can mean several files, it means all of them here: `..` behind a link is the parent of the link for `cd`,
+//! and of its target for the kernel. What only the shell knows could be any file, and counts as Baton's home.
 //!
-//! Opaque lines are skipped: no grant covers them.
+//! Opaque lines are skipped: no grant covers them. So are words that a program runs as code (`eval`, `python -c`, `make`):
+//! the grant for it is one for whatever that code does.
 
-use std::ffi::OsString;
+mod expansion;
+mod glob;
+mod search;
+
 use std::path::{Path, PathBuf};
 
-use baton_core::policy::shell::Line;
+use baton_core::policy::shell::{Commands, Line, Piece, SimpleCommand};
 use baton_core::policy::territory::{Standing, Territory};
+use baton_disk::beneath;
+use baton_disk::paths::{absolute, through_links};
 use baton_protocol::permission::PermissionRequest;
 
-use crate::tools::beneath;
-use crate::tools::paths::{absolute, through_links};
+use self::expansion::Variables;
+use self::glob::Budget;
+use self::search::Search;
+use super::environment::CommandEnvironment;
 
 /// Limit on the directories that a line may have changed to. A line that exceeds it counts as reaching Baton's home.
 const MOST_DIRECTORIES: usize = 16;
 /// Limit on the words of a line. A line that exceeds it counts as reaching Baton's home.
 const MOST_WORDS: usize = 512;
+/// Letters of an option that may precede a file name: `-nfFILE`.
+const MOST_LETTERS: usize = 8;
 
 /// The context in which a line would run.
 #[derive(Debug, Clone)]
 pub struct LineContext {
-    /// The working directory.
-    pub cwd: PathBuf,
-    /// Baton's home, without links.
-    pub home: PathBuf,
-    /// The session's own directory.
-    pub workspace: PathBuf,
-    /// The variables that commands see.
-    pub environment: Vec<(OsString, OsString)>,
+    cwd: PathBuf,
+    home: PathBuf,
+    workspace: PathBuf,
+    environment: CommandEnvironment,
+}
+
+impl LineContext {
+    /// Describes a line that would run in `cwd` with this environment. `home` is Baton's home, without links; `workspace`
+    /// is the session's own directory.
+    #[must_use]
+    pub fn new(cwd: &Path, home: &Path, workspace: &Path, environment: &CommandEnvironment) -> Self {
+        Self {
+            cwd: cwd.to_owned(),
+            home: home.to_owned(),
+            workspace: workspace.to_owned(),
+            environment: environment.in_directory(cwd),
+        }
+    }
 }
 
 /// Adds the first guarded file that the line reaches to the paths of the request. Blocks.
@@ -44,8 +65,7 @@ pub fn with_reach(mut request: PermissionRequest, around: &LineContext) -> Permi
     if let PermissionRequest::Shell { full_command_text, possible_paths, input_to: None, .. } = &mut request
         && let Line::Commands(line) = Line::parse(full_command_text)
     {
-        let commands: Vec<Vec<&str>> = line.commands_in_words().collect();
-        let reached = reached(&commands, around);
+        let reached = reached(&line, around);
         let reached = reached.map(|path| path.to_string_lossy().into_owned());
         possible_paths.extend(reached.filter(|path| !possible_paths.contains(path)));
     }
@@ -62,115 +82,167 @@ pub fn with_unknown_reach(mut request: PermissionRequest, home: &Path) -> Permis
 }
 
 /// Returns the first guarded file that the commands of a line reach.
-fn reached(commands: &[Vec<&str>], around: &LineContext) -> Option<PathBuf> {
-    if commands.iter().map(Vec::len).sum::<usize>() > MOST_WORDS {
+fn reached(line: &Commands<'_>, around: &LineContext) -> Option<PathBuf> {
+    if line.words().count() > MOST_WORDS {
         return Some(around.home.clone());
     }
     let workspace = beneath::resolve(&around.workspace);
-    let territory = Territory { cwd: &around.cwd, home: Some(&around.home), workspace: Some(&workspace) };
-    let mut directories = vec![absolute(&around.cwd, "")];
-    for words in commands {
-        let search = Search::of(words);
-        let has_moved = directories.len() > 1;
-        let is_unknown =
-            |word: &&str| is_of_another_user(word) || (opens_files(words) && has_unknown(word, has_moved));
-        if search == Search::ThroughLinks || words.iter().any(is_unknown) {
-            return Some(around.home.clone());
-        }
-        let found: Vec<PathBuf> = words
-            .iter()
-            .flat_map(|word| readings(word, around))
-            .flat_map(|name| directories.iter().flat_map(move |from| follow(from, &name)).collect::<Vec<_>>())
-            .collect();
-        let searched = || found.iter().chain(&directories);
-        let holds_home = |path: &PathBuf| around.home.starts_with(beneath::resolve(path));
-        // To compare directories, `diff` follows the links in them.
-        let compares_directories =
-            || words.first() == Some(&"diff") && found.iter().any(|path| is_directory(path));
-        if search == Search::Below && searched().any(holds_home) || compares_directories() {
-            return Some(around.home.clone());
-        }
-        if let Some(guarded) = found
-            .iter()
-            .find(|path| matches!(territory.read(path), Standing::EachTime(_)) && !is_null_device(path))
-        {
-            return Some(guarded.clone());
-        }
-        if words.first() == Some(&"cd") {
-            let home = || follow(Path::new("/"), &variable("HOME", around));
-            directories.extend(if words.len() == 1 { home() } else { found });
-            directories.dedup();
-            if directories.len() > MOST_DIRECTORIES {
-                return Some(around.home.clone());
-            }
-        }
-    }
-    None
-}
-
-/// Resolves a path relative to a directory, with all links: as `cd` does, and as the kernel does.
-fn follow(from: &Path, name: &str) -> Vec<PathBuf> {
-    let mut paths = vec![beneath::resolve(&absolute(from, name)), through_links(from, name)];
-    paths.dedup();
-    paths
-}
-
-/// Whether a word may begin with `~user`, `~+` or `~-`, which only the shell can expand.
-fn is_of_another_user(word: &str) -> bool {
-    word.strip_prefix('~').is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-}
-
-/// Whether a command may open files that its words name.
-fn opens_files(words: &[&str]) -> bool {
-    !matches!(words.first(), Some(&("echo" | "printf" | "true" | "false" | ":")))
-}
-
-/// Whether a word has a variable that the shell itself sets, so that its value is not known here: `$DIRSTACK` is a
-/// directory, and `$PWD` another one after `cd`.
-fn has_unknown(word: &str, has_moved: bool) -> bool {
-    word.split('$').skip(1).any(|rest| {
-        let rest = rest.strip_prefix('{').unwrap_or(rest);
-        let length = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
-        match &rest[..length] {
-            "PWD" | "OLDPWD" => has_moved,
-            name => is_set_by_the_shell(name),
-        }
+    let mut shell = ShellState {
+        around,
+        territory: Territory { cwd: &around.cwd, home: Some(&around.home), workspace: Some(&workspace) },
+        directories: vec![absolute(&around.cwd, "")],
+        variables: Variables::new(&around.environment),
+        budget: Budget::new(),
+        has_links: false,
+    };
+    line.in_pieces().find_map(|command| match shell.run(&command) {
+        Reach::Nothing => None,
+        Reach::Guarded(path) => Some(path),
+        Reach::Unknown => Some(around.home.clone()),
     })
 }
 
-fn is_set_by_the_shell(name: &str) -> bool {
-    name.starts_with("BASH")
-        || name.starts_with("COMP_")
-        || matches!(
-            name,
-            "DIRSTACK"
-                | "EPOCHREALTIME"
-                | "EPOCHSECONDS"
-                | "EUID"
-                | "FUNCNAME"
-                | "GROUPS"
-                | "HISTCMD"
-                | "HOSTNAME"
-                | "HOSTTYPE"
-                | "IFS"
-                | "LINENO"
-                | "MACHTYPE"
-                | "OPTARG"
-                | "OPTERR"
-                | "OPTIND"
-                | "OSTYPE"
-                | "PIPESTATUS"
-                | "PPID"
-                | "PS4"
-                | "RANDOM"
-                | "REPLY"
-                | "SECONDS"
-                | "SHELLOPTS"
-                | "SHLVL"
-                | "SRANDOM"
-                | "TERM"
-                | "UID"
-        )
+/// What a command reaches.
+enum Reach {
+    /// No guarded file.
+    Nothing,
+    Guarded(PathBuf),
+    /// It cannot be known.
+    Unknown,
+}
+
+/// The shell that runs a line, as far as its state is known.
+struct ShellState<'a> {
+    around: &'a LineContext,
+    territory: Territory<'a>,
+    /// Directories that may be the current one.
+    directories: Vec<PathBuf>,
+    variables: Variables<'a>,
+    budget: Budget,
+    /// Whether a command of the line has made links, so that paths do not lead where they lead now.
+    has_links: bool,
+}
+
+impl ShellState<'_> {
+    /// Determines what a command reaches, and what it changes for the next ones.
+    fn run(&mut self, command: &SimpleCommand<'_>) -> Reach {
+        command.assigned.iter().for_each(|name| self.variables.forget(name));
+        let Some(arguments) = self.arguments(command) else { return Reach::Unknown };
+        let search = Search::of(command.program, &arguments);
+        if search == Search::ThroughLinks || (self.has_links && opens_files(command.program)) {
+            return Reach::Unknown;
+        }
+        let names = std::iter::once(command.program).chain(arguments.iter().map(String::as_str));
+        let found: Vec<PathBuf> = names.flat_map(readings).flat_map(|name| self.follow(name)).collect();
+        let holds_home = |path: &PathBuf| self.around.home.starts_with(beneath::resolve(path));
+        // To compare directories, `diff` follows the links in them.
+        let compares_directories =
+            || command.program == "diff" && found.iter().any(|path| is_directory(path));
+        if search == Search::Below && found.iter().chain(&self.directories).any(holds_home)
+            || compares_directories()
+        {
+            return Reach::Unknown;
+        }
+        let is_guarded = |path: &&PathBuf| {
+            matches!(self.territory.read(path), Standing::EachTime(_)) && !is_null_device(path)
+        };
+        if let Some(guarded) = found.iter().find(is_guarded) {
+            return Reach::Guarded(guarded.clone());
+        }
+        self.change(command, &arguments, found)
+    }
+
+    /// Returns the arguments of a command, expanded. `None` if one is not known, and the command may open it as a file.
+    fn arguments(&mut self, command: &SimpleCommand<'_>) -> Option<Vec<String>> {
+        let mut all = Vec::new();
+        for word in &command.arguments {
+            match expansion::arguments(word, &self.variables, &self.directories, &mut self.budget) {
+                Some(arguments) => all.extend(arguments),
+                None if opens_files(command.program) => return None,
+                None => {}
+            }
+        }
+        Some(all)
+    }
+
+    /// Resolves a path relative to the directories, with all links: as `cd` does, and as the kernel does.
+    fn follow(&self, name: &str) -> Vec<PathBuf> {
+        let both = |from: &PathBuf| [beneath::resolve(&absolute(from, name)), through_links(from, name)];
+        let mut paths: Vec<PathBuf> = self.directories.iter().flat_map(both).collect();
+        paths.dedup();
+        paths
+    }
+
+    /// Applies what a command changes in the shell. `found` are the paths that its words name.
+    fn change(&mut self, command: &SimpleCommand<'_>, arguments: &[String], found: Vec<PathBuf>) -> Reach {
+        match command.program {
+            "cd" | "pushd" => return self.change_directory(command, arguments, found),
+            "ln" => self.has_links = true,
+            program if sets_variables(program, arguments) => {
+                // `command cd`, `popd` and their like change the directory, too.
+                self.directories.extend(found.into_iter().filter(|path| is_directory(path)));
+                self.variables.forget_all();
+            }
+            _ => {}
+        }
+        self.limit_directories()
+    }
+
+    fn change_directory(
+        &mut self,
+        command: &SimpleCommand<'_>,
+        arguments: &[String],
+        found: Vec<PathBuf>,
+    ) -> Reach {
+        let operands = command.arguments.iter().filter(|word| !is_option(word)).count();
+        // Assignments count for `cd` itself: `CDPATH=docs cd x`. Other shells replace one operand by the other.
+        let is_unusual = !command.assigned.is_empty() || operands > 1;
+        let returns = arguments.iter().any(|word| word == "-") && self.variables.may_be_set("OLDPWD");
+        if is_unusual || returns || self.variables.may_be_set("CDPATH") {
+            return Reach::Unknown;
+        }
+        if operands == 0 {
+            let Some(home) = self.variables.known("HOME").map(str::to_owned) else { return Reach::Unknown };
+            self.directories.extend(self.follow(&home));
+        }
+        self.directories.extend(found);
+        // `OLDPWD` is one of the directories now, to which `cd -` adds nothing.
+        self.variables.forget("PWD");
+        self.limit_directories()
+    }
+
+    fn limit_directories(&mut self) -> Reach {
+        self.directories.sort();
+        self.directories.dedup();
+        if self.directories.len() > MOST_DIRECTORIES { Reach::Unknown } else { Reach::Nothing }
+    }
+}
+
+/// Whether a word of `cd` is an option.
+fn is_option(word: &[Piece<'_>]) -> bool {
+    matches!(word, [Piece::Bare("-L" | "-P" | "-e" | "-@" | "--")])
+}
+
+/// Whether a command may open files that its words name.
+fn opens_files(program: &str) -> bool {
+    !matches!(program, "echo" | "printf" | "true" | "false" | ":")
+}
+
+/// Whether a command may set variables of the shell, or its options. Programs cannot; builtins of any shell can, except
+/// those that are known.
+#[rustfmt::skip]
+fn sets_variables(program: &str, arguments: &[String]) -> bool {
+    match program {
+        // `printf -v NAME`, `test -v 'a[NAME=1]'`.
+        "printf" | "test" | "[" => arguments.iter().any(|word| word.contains('[') || word.starts_with("-v") || word.contains("%n")),
+        "." | "source" | "eval" | "exec" | "command" | "builtin" | "trap" | "alias" | "unalias" | "export" | "declare"
+        | "typeset" | "local" | "readonly" | "set" | "shopt" | "setopt" | "unsetopt" | "enable" | "disable" | "hash"
+        | "unset" | "read" | "mapfile" | "readarray" | "let" | "getopts" | "popd" | "dirs" | "bind" | "complete"
+        | "compgen" | "compopt" | "return" | "break" | "continue" | "shift" | "integer" | "float" | "autoload" | "zmodload"
+        | "emulate" | "fc" | "history" | "rehash" | "wait" | "vared" | "zparseopts" | "zstyle" | "zformat" | "print"
+        | "noglob" | "chdir" | "logout" | "suspend" | "fg" | "bg" | "jobs" | "coproc" | "sched" | "functions" => true,
+        _ => false,
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "callers run on a blocking thread")]
@@ -183,199 +255,19 @@ fn is_null_device(path: &Path) -> bool {
     path == Path::new("/dev/null")
 }
 
-/// How a command reads directories.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Search {
-    /// Not at all, or without showing contents of files.
-    No,
-    /// Recursively, without following links.
-    Below,
-    /// Recursively, following links; or files that the line does not name.
-    ThroughLinks,
-}
-
-impl Search {
-    fn of(words: &[&str]) -> Self {
-        let Some((program, rest)) = words.split_first() else { return Self::No };
-        let has = |letters: &[char], long: &[&str]| {
-            rest.iter().any(|word| match word.strip_prefix('-') {
-                Some(option) if option.starts_with('-') => long.iter().any(|name| word.starts_with(name)),
-                Some(option) => option.contains(letters),
-                None => false,
-            })
-        };
-        let (below, through_links) = match *program {
-            "grep" => (has(&['r', 'd'], &["--rec", "--di"]), has(&['R'], &["--der"])),
-            "rg" => (true, has(&['L'], &["--follow"])),
-            // A program of jq can import files from any directory, and can itself come from a file.
-            "jq" => {
-                let loads = |word: &&str| word.contains("import") || word.contains("include");
-                (false, rest.iter().any(loads) || has(&['f', 'L'], &["--from-file", "--library-path"]))
-            }
-            _ => (false, false),
-        };
-        match (below, through_links) {
-            (_, true) => Self::ThroughLinks,
-            (true, false) => Self::Below,
-            (false, false) => Self::No,
-        }
-    }
-}
-
-/// Returns the paths that a word can denote: the word itself and the value of an option, as they are (in quotes), and with
-/// variables and `~` expanded.
-fn readings(word: &str, around: &LineContext) -> Vec<String> {
-    let mut names = vec![word];
-    names.extend(word.split_once('=').map(|(_, value)| value));
-    if let Some(letters) = word.strip_prefix('-') {
+/// Returns the paths that an argument can denote: the argument itself, and the value of an option.
+fn readings(argument: &str) -> Vec<&str> {
+    let mut names = vec![argument];
+    names.extend(argument.split_once('=').map(|(_, value)| value));
+    if let Some(letters) = argument.strip_prefix('-') {
         // `-f/etc/x`, `-nf/etc/x`.
-        names.extend(word.find(['/', '~', '$', '.']).map(|at| &word[at..]));
-        // `-flink`, `-nflink`: patterns of `grep`.
-        names.extend(letters.split_once('f').map(|(_, file)| file));
+        names.extend(argument.find(['/', '.']).map(|at| &argument[at..]));
+        // `-fFILE`, `-nfFILE`.
+        names.extend(letters.char_indices().skip(1).take(MOST_LETTERS).map(|(at, _)| &letters[at..]));
     }
-    let mut paths: Vec<String> = Vec::new();
-    for name in names.into_iter().filter(|name| !name.is_empty()) {
-        for path in [name.to_owned(), expanded(name, around)] {
-            if !path.is_empty() && !paths.contains(&path) {
-                paths.push(path);
-            }
-        }
-    }
-    paths
-}
-
-fn expanded(name: &str, around: &LineContext) -> String {
-    let mut rest = name;
-    let mut text = String::new();
-    if let Some(below) = rest.strip_prefix('~').filter(|below| below.is_empty() || below.starts_with('/')) {
-        text.push_str(&variable("HOME", around));
-        rest = below;
-    }
-    while let Some(at) = rest.find('$') {
-        text.push_str(&rest[..at]);
-        let behind = &rest[at + 1..];
-        let inner = behind.strip_prefix('{').unwrap_or(behind);
-        let length = inner.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
-        match length {
-            0 => text.push('$'),
-            _ => text.push_str(&variable(&inner[..length], around)),
-        }
-        rest = &inner[length..];
-        if length > 0 && inner.len() < behind.len() {
-            rest = rest.strip_prefix('}').unwrap_or(rest);
-        }
-    }
-    text.push_str(rest);
-    text
-}
-
-fn variable(name: &str, around: &LineContext) -> String {
-    if name == "PWD" {
-        return around.cwd.to_string_lossy().into_owned();
-    }
-    let found = around.environment.iter().find(|(known, _)| known == name);
-    found.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default()
+    names.retain(|name| !name.is_empty());
+    names
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_reach_batons_home_by_many_names() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        let (user, work) = (root.join("user"), root.join("work"));
-        let (home, workspace) = (user.join(".state/baton"), user.join(".state/baton/session-state/s"));
-        std::fs::create_dir_all(&workspace).unwrap();
-        std::fs::create_dir_all(work.join("sub")).unwrap();
-        std::fs::write(home.join("token"), "secret").unwrap();
-        std::os::unix::fs::symlink(home.join("token"), work.join("README")).unwrap();
-        std::os::unix::fs::symlink(&home, work.join("docs")).unwrap();
-        std::os::unix::fs::symlink(&workspace, work.join("own")).unwrap();
-        std::os::unix::fs::symlink(home.join("token"), work.join("linked")).unwrap();
-        for name in ["~", "$HOME"] {
-            std::fs::create_dir(work.join(name)).unwrap();
-            std::os::unix::fs::symlink(home.join("token"), work.join(name).join("x")).unwrap();
-        }
-        let around = LineContext {
-            cwd: work.clone(),
-            home: home.clone(),
-            workspace,
-            environment: vec![("HOME".into(), user.into()), ("BATON_HOME".into(), home.clone().into())],
-        };
-        let call = "c".into();
-        let reaches = |line: &str| {
-            let request = super::super::permission_request(&call, &work, line, "");
-            let PermissionRequest::Shell { possible_paths, .. } = with_reach(request, &around) else {
-                panic!("{line}")
-            };
-            let territory = Territory { cwd: &work, home: Some(&home), workspace: Some(&around.workspace) };
-            let is_guarded = |path: &String| matches!(territory.read(Path::new(path)), Standing::EachTime(_));
-            possible_paths.iter().any(|path| is_guarded(path) && path != "/dev/null")
-        };
-        for line in [
-            "cat ~/.state/baton/token",
-            "cat \"$HOME/.state/baton/token\"",
-            "cat \"${BATON_HOME}/token\"",
-            "cat README",
-            "head -n1 docs/token",
-            "cd ~/.state && cat baton/token",
-            "cd && cat .state/baton/token",
-            "cd / && cat proc/self/environ",
-            "cd sub && cat ../docs/token",
-            "grep -fREADME x",
-            "grep -nf./README x",
-            "grep --file=README x",
-            "grep -rn x ~",
-            "grep -rn x ..",
-            "cd .. && rg x",
-            "diff -r ~/.state sub",
-            "diff sub .",
-            "grep --dereference-rec x",
-            "grep -R x .",
-            "rg --follow x",
-            "ls ~/.state/baton",
-            "touch ~/.state/baton/new",
-            "cat ../user/.state/baton/session-state/other/events.jsonl",
-            "cat own/../../token",
-            "cd own && cat ../../token",
-            "cd own/../.. && cat token",
-            "cat '~/x'",
-            "cat '$HOME/x'",
-            "cat ~root/\"x\"",
-            "cat ~+/\"docs/token\"",
-            "grep -flinked x",
-            "grep -nflinked x",
-            "jq -n 'import \"settings\" as $x {search: \"/any\"}; $x'",
-            "jq -nf program.jq",
-            "cd ~ && cat \"$PWD/.state/baton/token\"",
-            "cd ~ && cd / && cat \"$OLDPWD/.state/baton/token\"",
-            "cd ~ && cat \"${DIRSTACK}/.state/baton/token\"",
-            "cat \"$DIRSTACK/../user/.state/baton/token\"",
-            "cat \"$BASH_ARGV0\"",
-        ] {
-            assert!(reaches(line), "{line}");
-        }
-        for line in [
-            "cat a.txt",
-            "ls ~",
-            "ls -la ..",
-            "grep -rn x .",
-            "rg x sub",
-            "diff -u a.txt b.txt",
-            "cd sub && ls",
-            "echo '$HOME' > /dev/null",
-            "cat ~/.state/baton/session-state/s/plan.md",
-            "find . -name x",
-            "cat sub/../a.txt",
-            "cat own/plan.md",
-            "jq -r '.name' package.json",
-            "grep -nF x a.txt",
-            "cat \"$PWD/a.txt\"",
-            "cd sub && echo \"$PWD $RANDOM\"",
-        ] {
-            assert!(!reaches(line), "{line}");
-        }
-    }
-}
+mod tests;

@@ -1,15 +1,15 @@
 //! The commands of one session.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
 use baton_process::{Ledger, end_tagged};
 use baton_protocol::{Timestamp, ToolCallId};
-use baton_tasks::TaskTracker;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use super::environment::CommandEnvironment;
 use super::output::OutputCallback;
 use super::running::{CommandLaunch, CommandStatus, Shell, start};
 use crate::tools::{ToolContext, ToolRefusal, lock};
@@ -27,7 +27,7 @@ const LONGEST_COMMAND: usize = 128 * 1024 - 1;
 #[derive(Clone)]
 pub struct ShellSettings {
     /// Environment of the commands. Nothing is inherited from the server, whose environment holds secrets.
-    pub environment: Vec<(OsString, OsString)>,
+    pub environment: CommandEnvironment,
     /// Record of the running processes.
     pub ledger: Ledger,
     /// Tracks the tasks that supervise commands.
@@ -102,9 +102,8 @@ pub(crate) struct NewCommand {
 impl Shells {
     /// Creates the registry of a new session. Blocks: it looks for the shell.
     #[must_use]
-    pub fn new(mut settings: ShellSettings) -> Self {
-        settings.environment = sanitized(settings.environment);
-        let program = find_shell(&settings.environment);
+    pub fn new(settings: ShellSettings) -> Self {
+        let program = settings.environment.find_shell();
         Self { program, tag: format!("{}/", Uuid::new_v4()), settings, state: Mutex::default() }
     }
 
@@ -112,6 +111,12 @@ impl Shells {
     #[must_use]
     pub fn tag(&self) -> &str {
         &self.tag
+    }
+
+    /// Returns the environment of the commands.
+    #[must_use]
+    pub fn environment(&self) -> &CommandEnvironment {
+        &self.settings.environment
     }
 
     /// Ends all commands with all their processes, and waits for that.
@@ -122,7 +127,7 @@ impl Shells {
             shell.stop().await;
         }
         let tag = self.tag.clone();
-        let _ = baton_tasks::spawn_blocking(move || end_tagged(&tag)).await;
+        let _ = tokio::task::spawn_blocking(move || end_tagged(&tag)).await;
     }
 
     /// Returns the running commands, and the last ones that ended.
@@ -281,38 +286,4 @@ fn cannot_start(context: &ToolContext, program: &std::path::Path, error: &std::i
     } else {
         format!("The command could not be started with {} in {cwd}: {error}.", program.display())
     })
-}
-
-/// Removes variables that change the meaning of names in a command line. A grant for `ls` covers the usual program `ls`,
-/// not a function from the environment, a start-up file that redefines it, or a file of that name in the working
-/// directory, which a relative entry of `PATH` would find.
-fn sanitized(environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
-    let redefines = |name: &OsString| {
-        let name = name.to_string_lossy();
-        name.starts_with("BASH_FUNC_")
-            || ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE"].contains(&name.as_ref())
-    };
-    let absolute = |path: OsString| {
-        let directories: Vec<PathBuf> =
-            std::env::split_paths(&path).filter(|entry| entry.is_absolute()).collect();
-        std::env::join_paths(directories).unwrap_or(path)
-    };
-    environment
-        .into_iter()
-        .filter(|(name, _)| !redefines(name))
-        .map(|(name, value)| if name == "PATH" { (name, absolute(value)) } else { (name, value) })
-        .collect()
-}
-
-/// Finds `bash`, for which models write; else `/bin/sh`. Blocks.
-#[expect(clippy::disallowed_methods, reason = "`Shells::new` runs where it may block")]
-fn find_shell(environment: &[(OsString, OsString)]) -> PathBuf {
-    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-    let on_path = path.iter().flat_map(std::env::split_paths).map(|dir| dir.join("bash")).collect::<Vec<_>>();
-    ["/bin/bash", "/usr/bin/bash"]
-        .into_iter()
-        .map(PathBuf::from)
-        .chain(on_path)
-        .find(|candidate| candidate.is_file())
-        .unwrap_or_else(|| PathBuf::from("/bin/sh"))
 }

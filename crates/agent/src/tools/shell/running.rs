@@ -1,6 +1,5 @@
 //! A running command and its supervision.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -11,14 +10,15 @@ use std::time::Duration;
 
 use baton_process::{Ledger, Supervised, TreeHandle};
 use baton_protocol::Timestamp;
-use baton_tasks::JoinHandle;
-use baton_tasks::TaskTracker;
 use tokio::net::unix::pipe;
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use super::environment::CommandEnvironment;
 use super::output::{CommandOutput, OutputCallback};
 use super::pump::pump;
 
@@ -29,32 +29,14 @@ const DRAIN: Duration = Duration::from_millis(100);
 /// How often processes that a command left running are checked.
 const LEFTOVER_CHECK: Duration = Duration::from_secs(1);
 
-/// Variables that keep commands from prompting and paging, because there is no terminal. A repository's configuration can
-/// name a program that even `git status` runs (`core.fsmonitor`); that is disabled.
-const NON_INTERACTIVE: [(&str, &str); 12] = [
-    ("PAGER", "cat"),
-    ("GIT_PAGER", "cat"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("GIT_EDITOR", ":"),
-    ("DEBIAN_FRONTEND", "noninteractive"),
-    ("TERM", "dumb"),
-    // Reading a repository must not write the index, which would run a hook.
-    ("GIT_OPTIONAL_LOCKS", "0"),
-    ("GIT_CONFIG_COUNT", "2"),
-    ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
-    ("GIT_CONFIG_VALUE_0", "false"),
-    // A write grant must not be enough to turn a directory into a repository with its own configuration.
-    ("GIT_CONFIG_KEY_1", "safe.bareRepository"),
-    ("GIT_CONFIG_VALUE_1", "explicit"),
-];
-
 /// A command to start.
 pub(crate) struct CommandLaunch {
     pub(crate) id: String,
     pub(crate) program: PathBuf,
     pub(crate) command: String,
     pub(crate) cwd: PathBuf,
-    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Its variables, without those of its directory and its tag.
+    pub(crate) environment: CommandEnvironment,
     pub(crate) tag: String,
     /// Whether it has an input.
     pub(crate) interactive: bool,
@@ -167,9 +149,7 @@ fn spawn(launch: &CommandLaunch) -> io::Result<(Supervised, pipe::Receiver)> {
         .arg(&launch.command)
         .current_dir(&launch.cwd)
         .env_clear()
-        .envs(launch.environment.iter().map(|(name, value)| (name, value)))
-        .envs(NON_INTERACTIVE)
-        .env("PWD", &launch.cwd)
+        .envs(launch.environment.in_directory(&launch.cwd).variables())
         .stdin(if launch.interactive { Stdio::piped() } else { Stdio::null() })
         .stdout(writer.try_clone()?)
         .stderr(writer);

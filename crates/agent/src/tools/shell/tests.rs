@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use baton_process::{Ledger, ProcessIdentity, end_tagged};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult};
-use baton_tasks::TaskTracker;
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::*;
@@ -104,7 +104,10 @@ async fn command_names_cannot_be_redefined() {
         ("PATH", ".::relative:/usr/bin:/bin"),
     ] {
         let settings = ShellSettings {
-            environment: vec![("PATH".into(), "/usr/bin:/bin".into()), (name.into(), value.into())],
+            environment: CommandEnvironment::of_shells([
+                ("PATH".into(), "/usr/bin:/bin".into()),
+                (name.into(), value.into()),
+            ]),
             ledger: Ledger::default(),
             tasks: TaskTracker::new(),
         };

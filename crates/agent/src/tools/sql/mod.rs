@@ -1,20 +1,20 @@
 //! `sql`: a database for each session, with the model's todo list and any other tables that it creates.
 //!
-//! The database is a file of the session, and SQL can reach nothing else: see `database`.
-
-mod database;
-mod report;
-
-pub use database::{Dependency, SessionDatabase, Todo};
+//! The SQL runs in a process of its own and can reach nothing but the session's file: see `baton_sql`.
 
 use baton_protocol::Json;
-use baton_protocol::tool::{ToolResult, ToolSpec};
+use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
+pub use baton_sql::{Dependency, SessionDatabase, SqlProgram, Todo};
+use baton_sql::{LARGEST_QUERY, QueryResult};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, either, schema, spec};
+use super::text::clip;
+use super::{Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, either, schema, spec};
 
 const NAME: &str = "sql";
+/// Length limit of a query in the session's log.
+const LOGGED_BYTES: usize = 40 * 1024;
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -29,6 +29,9 @@ impl Arguments {
         // SQLite would take it for the end, and run only the text before it.
         if parsed.query.contains('\0') {
             return Err(ToolRefusal::arguments(NAME, "query: must not contain the character NUL"));
+        }
+        if parsed.query.len() > LARGEST_QUERY {
+            return Err(ToolRefusal::arguments(NAME, "query: longer than 1 MB; send it in several calls"));
         }
         match parsed.database.as_deref() {
             None | Some("session" | "") => Ok(parsed),
@@ -74,17 +77,54 @@ impl Tool for Sql {
         Box::pin(async move {
             let run = async {
                 let query = Arguments::read(arguments)?.query;
-                let (database, cancel) = (context.services.database.clone(), context.cancel.clone());
-                blocking(move || {
-                    let run = database.run(&query, &cancel);
-                    Ok(report::result(&query, &run))
-                })
-                .await
+                let result = context.services.database.run(&query, &context.cancel).await;
+                Ok(reported(&query, result))
             };
             either(run.await)
         })
     }
 }
 
+fn reported(query: &str, result: QueryResult) -> ToolResult {
+    ToolResult {
+        result_type: if result.failed { ResultType::Failure } else { ResultType::Success },
+        session_log: Some(format!("SQL: {}\n\n{}", clip(query, LOGGED_BYTES), result.text)),
+        ..ToolResult::success(result.text)
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::tools::testing::Bench;
+
+    #[tokio::test]
+    async fn invalid_arguments_are_explained() {
+        let bench = Bench::new();
+        for (arguments, hint) in [
+            (json!({"query": "SELECT 1", "database": "other"}), "database"),
+            (json!({}), "missing field `query`"),
+            (json!({"query": "SELECT 1\u{0}; DROP TABLE t"}), "NUL"),
+            (json!({"query": "-".repeat(LARGEST_QUERY + 1)}), "longer than 1 MB"),
+        ] {
+            let result = bench.run(&Sql, arguments).await;
+            assert_eq!(result.result_type, ResultType::Failure, "{hint}: {}", result.text_result_for_llm);
+            assert!(result.text_result_for_llm.contains(hint), "{}", result.text_result_for_llm);
+        }
+    }
+
+    #[tokio::test]
+    async fn server_without_its_program_says_so() {
+        let result = Bench::new().run(&Sql, json!({"query": "SELECT 1"})).await;
+        assert_eq!(result.result_type, ResultType::Failure);
+        assert!(result.text_result_for_llm.contains("cannot run SQL"), "{}", result.text_result_for_llm);
+    }
+
+    #[test]
+    fn failed_query_is_a_failed_call() {
+        let of = |failed| reported("SELECT 1", QueryResult { text: "x".into(), failed });
+        assert_eq!(of(true).result_type, ResultType::Failure);
+        assert_eq!(of(false).result_type, ResultType::Success);
+        assert_eq!(of(false).session_log.as_deref(), Some("SQL: SELECT 1\n\nx"));
+    }
+}

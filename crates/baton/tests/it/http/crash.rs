@@ -35,7 +35,7 @@ async fn permission_request_survives_a_kill_and_is_answered_once() {
     assert_eq!(test.http.post(&path, yes).await.refused(409), "already_answered");
     assert_eq!(test.http.outcome("s", &prompt).await, "completed");
     assert!(test.program.work().join("made").exists());
-    assert_eq!(test.http.get("/api/requests").await.expect(200), json!({"requests": []}));
+    assert_eq!(test.http.get("/api/requests").await.expect(200)["requests"], json!([]));
 }
 
 #[tokio::test]
@@ -75,7 +75,22 @@ async fn permission_request_is_listed_after_a_graceful_stop_a_kill_and_a_restore
     let _ = test.http.post(&path, yes).await.expect(200);
     assert_eq!(test.http.outcome("s", &prompt).await, "completed");
     test.stop_and_restart().await;
-    assert_eq!(test.http.get("/api/requests").await.expect(200), json!({"requests": []}));
+    assert_eq!(test.http.get("/api/requests").await.expect(200)["requests"], json!([]));
+}
+
+#[tokio::test]
+async fn answer_whose_response_was_lost_is_known_after_a_kill() {
+    let mut test = TestServer::start().await;
+    test.http.create("s", json!({"cwd": test.program.work()})).await;
+    let prompt = test.http.prompt("s", WRITE).await;
+    let request = test.http.pending("s").await["requestId"].as_str().unwrap().to_owned();
+    let path = format!("/api/sessions/s/requests/{request}");
+    let yes = json!({"kind": "permission", "decision": "approve"});
+    let _ = test.http.post(&path, yes.clone()).await.expect(200);
+    assert_eq!(test.http.outcome("s", &prompt).await, "completed");
+    test.kill_and_restart().await;
+    assert_eq!(test.http.post(&path, yes.clone()).await.refused(409), "already_answered");
+    assert_eq!(test.http.post("/api/sessions/s/requests/none", yes).await.refused(404), "not_found");
 }
 
 #[tokio::test]

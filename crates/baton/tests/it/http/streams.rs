@@ -115,6 +115,26 @@ async fn ephemeral_events_have_no_position() {
     assert!(!kinds.contains(&json!("assistant.message_delta")), "{kinds:?}");
 }
 
+/// The list of requests is read between `ready` and the answer, as a client does whose user answers at once.
+#[tokio::test]
+async fn feed_tells_of_the_answer_to_a_request_of_before_a_restart() {
+    let mut test = TestServer::start().await;
+    test.http.create("s", json!({"cwd": test.program.work()})).await;
+    test.http.prompt("s", r#"[[tool:bash {"command":"echo done > made"}]]"#).await;
+    let request = test.http.pending("s").await["requestId"].as_str().unwrap().to_owned();
+    test.kill_and_restart().await;
+    let mut feed = test.http.feed().await;
+    feed.kind("ready").await;
+    let listed = test.http.get("/api/requests").await.expect(200);
+    assert_eq!(listed["requests"][0]["requestId"], request);
+    let head = listed["heads"]["s"].as_u64().unwrap();
+    let yes = json!({"kind": "permission", "decision": "approve"});
+    let _ = test.http.post(&format!("/api/sessions/s/requests/{request}"), yes).await.expect(200);
+    // What is not newer than the list may list the request; the first change that is newer does not.
+    let newer = |change: &Streamed| change.kind == "session" && change.event["head"].as_u64() > Some(head);
+    assert_eq!(feed.until(newer).await.event["requests"], json!([]));
+}
+
 #[tokio::test]
 async fn invalid_cursors_are_refused() {
     let test = TestServer::start().await;

@@ -144,7 +144,7 @@ impl<'a> Parser<'a> {
 
     /// Reads one command, up to its separator.
     fn command(&mut self) -> Result<(), Why> {
-        let (mut words, mut assigns) = (Vec::with_capacity(USUAL), false);
+        let (mut words, mut assigned) = (Vec::with_capacity(USUAL), Vec::new());
         loop {
             self.blanks();
             match self.peek() {
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
                         if !is_plain_value(&word) {
                             return Err(Why::Assignment);
                         }
-                        assigns = true;
+                        assigned.extend(word.written.split(['+', '=']).next());
                         continue;
                     }
                     if words.is_empty() {
@@ -178,9 +178,9 @@ impl<'a> Parser<'a> {
             }
         }
         if words.is_empty() {
-            return Err(if assigns { Why::Assignment } else { Why::Incomplete });
+            return Err(if assigned.is_empty() { Why::Incomplete } else { Why::Assignment });
         }
-        let command = Command::new(words, assigns, self.moved);
+        let command = Command::new(words, assigned, self.moved);
         self.moved |= command.program() == "cd" || command.needs_exact_line();
         self.commands.push(command);
         Ok(())
@@ -209,6 +209,7 @@ impl<'a> Parser<'a> {
 
     /// Reads a word. Also returns whether it is an assignment, if it precedes the program.
     fn word(&mut self) -> Result<(Word<'a>, bool), Why> {
+        let start = self.at;
         let mut draft = Draft::new(self.text);
         let mut assignment = false;
         while let Some(byte) = self.peek() {
@@ -241,7 +242,7 @@ impl<'a> Parser<'a> {
                 _ => return Err(Why::Character),
             }
         }
-        let mut word = draft.finish();
+        let mut word = draft.finish(&self.text[start..self.at]);
         if word.bare && word.text == "[" {
             word.expansion = Expansion::None;
         }

@@ -16,11 +16,13 @@ mod arguments;
 mod catalogue;
 mod grammar;
 mod naming;
+mod pieces;
 mod word;
 
 use baton_protocol::permission::ShellCommand;
 
 use self::catalogue::Kind;
+pub use self::pieces::{Piece, SimpleCommand};
 use self::word::Command;
 use super::Match;
 
@@ -234,9 +236,9 @@ impl Commands<'_> {
         self.commands.iter().map(Command::program)
     }
 
-    /// Returns the words of each command without their quotes, the program first.
-    pub fn commands_in_words(&self) -> impl Iterator<Item = Vec<&str>> {
-        self.commands.iter().map(|command| command.words.iter().map(|word| &*word.text).collect())
+    /// Returns the commands with their words as a shell expands them.
+    pub fn in_pieces(&self) -> impl Iterator<Item = SimpleCommand<'_>> {
+        self.commands.iter().map(SimpleCommand::of)
     }
 
     /// Returns the words of the line without their quotes.

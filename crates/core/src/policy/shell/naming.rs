@@ -78,7 +78,7 @@ impl<'a> Name<'a> {
 
     /// Whether it names a command.
     fn is_of(&self, command: &Command<'_>) -> bool {
-        let wraps = command.kind == Kind::Wrapper || command.kind == Kind::ShellState || command.assigns;
+        let wraps = command.kind == Kind::Wrapper || command.kind == Kind::ShellState || command.assigns();
         // The program that a wrapper runs follows its options, whose values look like programs.
         let starts = if wraps { command.words.len() } else { 1 };
         (0..starts).any(|start| self.begins(command.words[start..].iter().map(|word| &*word.text)))

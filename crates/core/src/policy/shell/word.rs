@@ -23,6 +23,8 @@ pub(super) struct Word<'a> {
     /// Whether it is written without quotes and backslashes.
     pub(super) bare: bool,
     pub(super) expansion: Expansion,
+    /// The word as it is written, with its quotes.
+    pub(super) written: &'a str,
 }
 
 impl Word<'_> {
@@ -71,12 +73,13 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> Word<'a> {
+    /// Returns the word. `written` is the part of the line that was read.
+    pub(super) fn finish(self, written: &'a str) -> Word<'a> {
         let text = match self.joined {
             Some(text) => Cow::Owned(text),
             None => Cow::Borrowed(&self.line[self.part.0..self.part.1]),
         };
-        Word { text, bare: self.bare, expansion: self.expansion }
+        Word { text, bare: self.bare, expansion: self.expansion, written }
     }
 }
 
@@ -85,8 +88,8 @@ impl<'a> Draft<'a> {
 pub(super) struct Command<'a> {
     /// The program, which is literal, and its arguments.
     pub(super) words: Vec<Word<'a>>,
-    /// Whether variables are set for the program. `PATH`, `LD_PRELOAD` or `GIT_SSH_COMMAND` can change what runs.
-    pub(super) assigns: bool,
+    /// Variables that are set for the program. `PATH`, `LD_PRELOAD` or `GIT_SSH_COMMAND` can change what runs.
+    pub(super) assigned: Vec<&'a str>,
     pub(super) kind: Kind,
     /// Whether a grant for its identifier covers it.
     pub(super) plain: bool,
@@ -96,12 +99,12 @@ pub(super) struct Command<'a> {
 
 impl<'a> Command<'a> {
     /// Classifies a command. `moved`: whether the line may have changed the directory before it.
-    pub(super) fn new(words: Vec<Word<'a>>, assigns: bool, moved: bool) -> Self {
+    pub(super) fn new(words: Vec<Word<'a>>, assigned: Vec<&'a str>, moved: bool) -> Self {
         let verdict = catalogue::classify(&words, moved);
         let open = words.iter().any(|word| word.expansion == Expansion::Open);
-        let kind = if assigns { Kind::Runner } else { verdict.kind };
-        let plain = verdict.plain && !assigns && !open;
-        Self { words, assigns, kind, plain, distrusted: false }
+        let kind = if assigned.is_empty() { verdict.kind } else { Kind::Runner };
+        let plain = verdict.plain && assigned.is_empty() && !open;
+        Self { words, assigned, kind, plain, distrusted: false }
     }
 
     /// Whether the command is harmless only as long as the configuration of its repository is.
@@ -137,6 +140,11 @@ impl<'a> Command<'a> {
         identifiers.any(is_own)
     }
 
+    /// Whether variables are set for the program.
+    pub(super) fn assigns(&self) -> bool {
+        !self.assigned.is_empty()
+    }
+
     /// Whether the command writes no file and runs no other program.
     pub(super) fn is_read_only(&self) -> bool {
         self.kind == Kind::Reader
@@ -144,7 +152,7 @@ impl<'a> Command<'a> {
 
     /// Whether only a grant for the exact line can cover it.
     pub(super) fn needs_exact_line(&self) -> bool {
-        self.assigns
+        self.assigns()
             || self.kind == Kind::ShellState
             || self.words.iter().any(|word| word.expansion == Expansion::Open)
     }

@@ -107,14 +107,40 @@ fn implicitly_executed_files_need_approval_each_time() {
         ".jj/repo/config.toml",
         ".mise/config.toml",
         "Library/LaunchAgents/x.plist",
+        ".devcontainer.json",
+        ".dir-locals-2.el",
+        ".emacs",
+        ".emacs.d/init.el",
+        ".config/emacs/init.el",
+        ".helix/config.toml",
+        ".config/helix/languages.toml",
+        ".config/tmux/tmux.conf",
+        ".config/direnv/direnvrc",
+        ".xsessionrc",
+        ".claude.json",
+        "lefthook.yml",
+        "lefthook.yaml",
+        ".lefthook.toml",
+        "lefthook-local.yml",
+        ".lefthook-local.json",
+        ".lefthook/pre-push/x.sh",
+        ".config/lefthook.yml",
     ] {
         let path = Path::new("/home/ann/src").join(path);
         assert!(matches!(at.write(&path), Standing::EachTime(_)), "{}", path.display());
         assert_eq!(at.read(&path), Standing::Covered, "reading changes nothing");
     }
-    for path in
-        ["config", "fish/config.fish", ".config/app.toml", "git/hooks", "a.git", ".bashrc.md", ".sshx"]
-    {
+    for path in [
+        "config",
+        "fish/config.fish",
+        ".config/app.toml",
+        "git/hooks",
+        "a.git",
+        ".bashrc.md",
+        ".sshx",
+        "lefthook.md",
+        "emacs",
+    ] {
         assert_eq!(at.write(&Path::new("/home/ann/src").join(path)), Standing::Covered, "{path}");
     }
 }

@@ -1,5 +1,7 @@
 //! Skills, plugins and marketplaces.
 
+use baton_ask::skills::{SkillDetails, SkillEntry};
+use baton_runtime::plugins::{InstalledPlugin, KnownMarketplace, OfferedPlugin};
 use baton_runtime::skills::overview::SkillOverview;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -45,6 +47,34 @@ impl From<SkillOverview> for SkillView {
     }
 }
 
+impl From<SkillEntry> for SkillView {
+    fn from(skill: SkillEntry) -> Self {
+        Self {
+            name: skill.name,
+            description: skill.description,
+            source: skill.source,
+            plugin_name: skill.plugin_name,
+            path: skill.path.display().to_string(),
+            enabled: skill.enabled,
+            user_invocable: skill.user_invocable,
+            argument_hint: skill.argument_hint,
+            content: None,
+        }
+    }
+}
+
+impl From<SkillDetails> for SkillView {
+    fn from(details: SkillDetails) -> Self {
+        Self { content: Some(details.content), ..details.skill.into() }
+    }
+}
+
+impl From<baton_ask::skills::SkillList> for SkillList {
+    fn from(list: baton_ask::skills::SkillList) -> Self {
+        Self { skills: list.skills.into_iter().map(SkillView::from).collect(), problems: list.problems }
+    }
+}
+
 /// Skills, and those that cannot be used.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct SkillList {
@@ -75,6 +105,18 @@ pub(crate) struct PluginView {
     pub(crate) installed_from: Option<String>,
 }
 
+impl From<InstalledPlugin> for PluginView {
+    fn from(plugin: InstalledPlugin) -> Self {
+        Self {
+            name: plugin.name,
+            marketplace: plugin.marketplace,
+            version: plugin.version,
+            enabled: plugin.enabled,
+            installed_from: plugin.installed_from.map(|path| path.display().to_string()),
+        }
+    }
+}
+
 /// Installed plugins.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct PluginList {
@@ -98,6 +140,12 @@ pub(crate) struct MarketplaceView {
     pub(crate) source: String,
     /// Whether it is listed without having been added.
     pub(crate) is_default: bool,
+}
+
+impl From<KnownMarketplace> for MarketplaceView {
+    fn from(known: KnownMarketplace) -> Self {
+        Self { name: known.name, source: known.source, is_default: known.is_default }
+    }
 }
 
 /// Marketplaces.
@@ -129,6 +177,12 @@ pub(crate) struct OfferedPluginView {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
     pub(crate) version: Option<String>,
+}
+
+impl From<OfferedPlugin> for OfferedPluginView {
+    fn from(offered: OfferedPlugin) -> Self {
+        Self { name: offered.name, description: offered.description, version: offered.version }
+    }
 }
 
 /// Plugins of a marketplace.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use baton_runtime::mcp::{CatalogueEntry, ServerOverview};
+use baton_ask::mcp::McpServerOverview;
+use baton_runtime::mcp::CatalogueEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -40,9 +41,9 @@ pub(crate) struct McpToolView {
     pub(crate) offered_as: Option<String>,
 }
 
-impl From<ServerOverview> for McpServerView {
-    fn from(server: ServerOverview) -> Self {
-        let view = |tool: baton_runtime::mcp::ToolOverview| McpToolView {
+impl From<McpServerOverview> for McpServerView {
+    fn from(server: McpServerOverview) -> Self {
+        let view = |tool: baton_ask::mcp::McpToolOverview| McpToolView {
             name: tool.name,
             title: tool.title,
             description: tool.description,

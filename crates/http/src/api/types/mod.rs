@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 pub(super) use self::events::{EventPage, EventsQuery, NumberedEvent};
 pub(super) use self::extend::{
-    MarketplaceList, MarketplaceView, NewMarketplace, NewPlugin, OfferedPluginList, PluginList, PluginView,
-    RemoveMarketplaceQuery, SkillList, SkillView, SkillsQuery,
+    MarketplaceList, MarketplaceView, NewMarketplace, NewPlugin, OfferedPluginList, OfferedPluginView,
+    PluginList, PluginView, RemoveMarketplaceQuery, SkillList, SkillView, SkillsQuery,
 };
 pub(super) use self::grants::{
     GrantView, LocationGrantView, LocationList, LocationView, RevokeQuery, SessionGrants,

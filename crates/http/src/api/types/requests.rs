@@ -1,5 +1,7 @@
 //! Requests and their answers.
 
+use std::collections::BTreeMap;
+
 use baton_core::{Call, CallStage, ClientRequest, Session, policy};
 use baton_protocol::event::{LoginRequested, PlanAction, Question, SwitchOffered};
 use baton_protocol::permission::Approval;
@@ -148,6 +150,8 @@ pub(crate) struct RequestList {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RequestOverview {
     pub(crate) requests: Vec<SessionRequest>,
+    /// Heads of the sessions that were read. A change of the feed with a smaller head is older than this list.
+    pub(crate) heads: BTreeMap<String, u64>,
 }
 
 /// A pending request with its session.

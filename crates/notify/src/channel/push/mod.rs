@@ -46,7 +46,7 @@ pub(crate) struct Push {
 
 impl Push {
     pub(crate) fn new(options: PushOptions) -> Self {
-        let client = if options.allow_private { HttpClient::new() } else { HttpClient::reaching(is_public) };
+        let client = if options.allow_private { HttpClient::new() } else { HttpClient::confined(is_public) };
         Self { options, client }
     }
 

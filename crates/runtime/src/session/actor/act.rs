@@ -1,5 +1,6 @@
 //! Acts on the outputs of a durable step: publishes events, replies to asks, starts and stops work.
 
+use baton_ask::ReplyMessage;
 use baton_core::{Output, Session, Work, WorkId, WorkResult};
 use baton_handle::{ActorMessage, Failure, FromWork, Published};
 use baton_protocol::engine::EngineControl;
@@ -12,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Actor, Running};
 use crate::cluster::Cluster;
 use crate::crash::CrashPoint;
-use crate::session::ask::ReplyMessage;
 use crate::work;
 
 impl Actor {
@@ -43,8 +43,14 @@ impl Actor {
                     }
                 }
                 Output::Show(event) => {
-                    let body = serde_json::to_vec(&event).unwrap_or_default();
-                    self.publish(&event, None, body.into());
+                    match serde_json::to_vec(&event) {
+                        Ok(body) => self.publish(&event, None, body.into()),
+                        // Clients cannot parse an empty event. It is not part of the history, so nothing is lost there.
+                        Err(error) => {
+                            let (session, event) = (&self.session.id, event.body.kind());
+                            tracing::error!(%session, event, %error, "failed to encode an event; it is not shown");
+                        }
+                    }
                 }
                 Output::Reply(id, reply) => {
                     if let Some(responder) = self.replies.remove(&id) {

@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 
+use baton_ask::StopCompaction;
 use baton_core::Input;
 use baton_handle::{Compact, Failure};
 use baton_protocol::event::{Body, CompactionComplete, CompactionTrigger};
@@ -12,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Actor, spans};
 use crate::session::Respond;
-use crate::session::ask::StopCompaction;
 use crate::work;
 
 /// A running compaction.

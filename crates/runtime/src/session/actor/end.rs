@@ -4,6 +4,7 @@ use std::any::Any;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use baton_ask::{Close, ShutDown};
 use baton_core::Input;
 use baton_handle::{Failure, Residence};
 use baton_protocol::ClientId;
@@ -14,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Actor, Loading, Mailbox, Survivors, spans};
 use crate::crash::CrashPoint;
 use crate::session::Respond;
-use crate::session::ask::{Close, ShutDown};
 use crate::session::panics;
 use crate::work;
 

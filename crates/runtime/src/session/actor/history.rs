@@ -5,17 +5,18 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use baton_ask::{ReplyMessage, Rewind, TruncateAt};
+use baton_ask::{RewindOutcome, Rewound};
 use baton_core::ask::Truncate;
 use baton_core::{Asking, Input};
 use baton_files::rewind::{FileHistory, Plan, RestoreFailure, Snapshots, TouchedFile};
-use baton_handle::{Failure, RewindOutcome, Rewound};
+use baton_handle::Failure;
 use baton_history::cut_before;
 use baton_protocol::event::HistoryTruncated;
 use baton_store::{Seq, StoreError};
 use tokio::sync::oneshot;
 
 use super::Actor;
-use crate::session::ask::{ReplyMessage, Rewind, TruncateAt};
 use crate::session::{Respond, Responder};
 
 impl Actor {
@@ -137,7 +138,7 @@ async fn restore(
         let plan = Plan::of(&snapshots, touched);
         (plan.carry_out(&snapshots), plan.skip)
     };
-    let done = baton_tasks::spawn_blocking(work).await;
+    let done = tokio::task::spawn_blocking(work).await;
     let (restored, skipped) = done.map_err(|error| Failure::Refused(error.to_string()))?;
     rewound.skipped = skipped;
     match restored {
@@ -154,5 +155,5 @@ async fn restore(
 /// Deletes snapshots of files that no rewind needs any more.
 async fn delete_snapshots(snapshots: Snapshots, digests: Vec<String>) -> io::Result<()> {
     let work = move || digests.iter().try_for_each(|digest| snapshots.forget(digest));
-    baton_tasks::spawn_blocking(work).await.map_err(io::Error::other).flatten()
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other).flatten()
 }

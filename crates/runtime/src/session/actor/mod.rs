@@ -19,10 +19,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_ask::View;
 use baton_core::{AskId, Input, Session, Stamp, WorkId};
 use baton_files::mirror::Mirror;
 use baton_handle::attached::Attached;
-use baton_handle::{ActorMessage, Failure, FromWork, Publisher, Residence, Respond, Responder, View};
+use baton_handle::{ActorMessage, Failure, FromWork, Publisher, Residence, Respond, Responder};
 use baton_history::metadata::Metadata;
 use baton_protocol::Timestamp;
 use baton_protocol::engine::EngineControl;
@@ -35,10 +36,10 @@ pub(crate) use self::open::{Loading, Mailbox, Survivors};
 use self::spans::TurnSpan;
 use self::transcript::Transcripts;
 use self::write::UnwrittenSteps;
-use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
 use crate::Runtime;
 use crate::crash::CrashPoint;
 use crate::work::{SessionEngine, SessionTools, beside};
+use baton_ask::{ActorAsk, AskMessage, FamilyAsk};
 use baton_settings::{Layers, Settings, SettingsChange, SettingsEdit};
 
 /// Maximum number of messages that share one write.
@@ -190,7 +191,7 @@ impl Actor {
                 (Input::Ask { id: self.expect_reply(responder), ask: *ask }, false)
             }
             ActorMessage::Work(FromWork::Note(agent, body)) => (Input::Note { agent, body }, true),
-            ActorMessage::Work(FromWork::Report(work, report)) => (Input::Reported { work, report }, true),
+            ActorMessage::Work(FromWork::Report(work, report, _)) => (Input::Reported { work, report }, true),
             ActorMessage::Work(FromWork::Finished(work, result)) => {
                 self.runtime.crash_point(CrashPoint::WorkReturned);
                 if let Some(running) = self.running.remove(&work)
@@ -208,7 +209,7 @@ impl Actor {
     async fn take_other(&mut self, message: ActorMessage) -> ControlFlow<()> {
         match message {
             ActorMessage::Ask(AskMessage::Actor(ask), responder) => return self.serve(ask, responder).await,
-            ActorMessage::Ask(AskMessage::Beside(ask), responder) => self.serve_beside(ask, responder).await,
+            ActorMessage::Ask(ask, responder) => self.serve_beside(ask, responder).await,
             ActorMessage::Join(joining, port, reply) => {
                 match Box::pin(self.join(&joining, port.clone())).await {
                     Ok(joined) => drop(reply.send(Ok(joined))),
@@ -250,7 +251,7 @@ impl Actor {
                 return ControlFlow::Break(());
             }
             // `as_input` converts inputs of the core, and unwraps messages of other servers.
-            ActorMessage::Ask(AskMessage::Core(_), _) | ActorMessage::Work(_) | ActorMessage::Relayed(_) => {}
+            ActorMessage::Work(_) | ActorMessage::Relayed(_) => {}
         }
         ControlFlow::Continue(())
     }
@@ -280,10 +281,10 @@ impl Actor {
     /// Serves an ask of the actor's family.
     async fn serve(&mut self, ask: ActorAsk, responder: Responder) -> ControlFlow<()> {
         match ask {
-            ActorAsk::Inspect(_) => reply_to::<super::ask::Inspect>(responder, self.view()),
+            ActorAsk::Inspect(_) => reply_to::<baton_ask::Inspect>(responder, self.view()),
             ActorAsk::Configure(ask) => {
                 self.configure(*ask.edit);
-                reply_to::<super::ask::Configure>(responder, ());
+                reply_to::<baton_ask::Configure>(responder, ());
             }
             ActorAsk::Close(ask) => return Box::pin(self.close(ask.client, Respond::new(responder))).await,
             ActorAsk::ShutDown(ask) => return Box::pin(self.shut_down(ask, Respond::new(responder))).await,
@@ -297,7 +298,7 @@ impl Actor {
     }
 
     /// Starts to serve an ask beside the actor. Loads the conversation first, if the ask needs it.
-    async fn serve_beside(&mut self, ask: BesideAsk, responder: Responder) {
+    async fn serve_beside(&mut self, ask: AskMessage, responder: Responder) {
         if beside::needs_conversation(&ask)
             && let Err(error) = self.conversation.load(&self.runtime, &self.session.id, self.head).await
         {

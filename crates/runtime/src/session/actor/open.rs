@@ -28,11 +28,10 @@ use super::transcript::Transcripts;
 use super::{Actor, stamp};
 use crate::Runtime;
 use crate::crash::CrashPoint;
-use crate::extension_host::start_request;
+use crate::extension_host::start_ask;
 use crate::mcp::SessionMcp;
-use crate::session::ask::UseExtensions;
 use crate::session::edge;
-use crate::session::{Handle, Settings, stored_settings};
+use crate::session::{AddonPort, Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
 use crate::work::{FileShare, SessionTools};
 use crate::workflows::{SessionWorkflows, Workflows};
@@ -232,7 +231,8 @@ impl Loading {
             // Before edges are served: they show it to their clients.
             actor.tools.workflows().recover().await;
         }
-        if actor.runtime.cluster.is_some() && actor.session.is_busy() {
+        // Else observers would take the end of a request that they never heard of for no change.
+        if actor.session.is_busy() || !actor.session.durable.logins.is_empty() {
             actor.runtime.lifecycle.announce_pending(&actor.session, actor.head);
         }
         Ok(actor)
@@ -273,7 +273,7 @@ impl Loading {
         let mut damage = Damage::default();
         let mut durable = Durable::default();
         if let Some((seq, bytes)) = &opened.snapshot {
-            durable = match baton_json::from_slice(bytes) {
+            durable = match serde_json::from_slice(bytes) {
                 Ok(durable) => durable,
                 Err(error) => {
                     tracing::warn!(%error, "unreadable snapshot; reading the whole history");
@@ -321,7 +321,8 @@ impl Loading {
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
-        let port = Arc::new(Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone()));
+        let handle = Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone());
+        let port = Arc::new(AddonPort { handle, publisher: self.hub.clone() });
         let (addons, trust) = (&self.runtime.addons, Arc::<SessionTrust>::default());
         let share = Arc::new(share);
         let runs = Workflows::new(files.path(), share.clone().sharing());
@@ -404,15 +405,15 @@ impl Actor {
             let (_, returning) = attached.rejoin();
             let returned = !returning.is_empty();
             for (joining, port) in returning {
-                let wanted = start_request(joining.client, &joining.params);
+                let wanted = start_ask(joining.client, &joining.params);
                 let reply = oneshot::channel().0;
                 let mail = ActorMessage::Join(Box::new(joining), port, reply);
                 if self.take_message(mail).await.is_break() {
                     return;
                 }
-                if let Some(request) = wanted.map(Box::new) {
+                if let Some(ask) = wanted {
                     // The extensions of the last owner have ended with it.
-                    drop(self.handle().ask(UseExtensions { request }));
+                    drop(self.handle().ask(ask));
                 }
             }
             if returned && !self.session.is_busy() {

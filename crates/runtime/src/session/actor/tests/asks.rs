@@ -1,10 +1,15 @@
 //! Asks that the actor serves itself.
 
-use baton_core::Profile;
-use baton_store::StoreError;
+use std::sync::{Arc, Mutex};
+
+use baton_ask::{Close, Configure, ShutDown};
+use baton_core::ask::RequestLogin;
+use baton_core::{Profile, Session};
+use baton_protocol::SessionId;
+use baton_store::{Seq, StoreError};
 
 use super::world::{World, gone, note, noted, rename};
-use crate::session::ask::{Close, Configure, ShutDown};
+use crate::lifecycle::Observer;
 use crate::session::{Failure, OptionsEdit, SettingsEdit};
 
 #[tokio::test(start_paused = true)]
@@ -110,4 +115,33 @@ async fn session_id_cannot_be_used_twice() {
         "also while it is only stored: {refused}"
     );
     assert!(!world.is_live());
+}
+
+/// The number of pending logins whenever a session was reported.
+#[derive(Default)]
+struct Logins(Mutex<Vec<usize>>);
+
+impl Observer for Logins {
+    fn recorded(&self, session: &Session, _: Seq) {
+        self.0.lock().unwrap().push(session.durable.logins.len());
+    }
+
+    fn deleted(&self, _: &SessionId) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_learn_of_pending_requests_when_a_session_is_opened() {
+    let world = World::new();
+    let (handle, mut client) = world.create().await;
+    let login =
+        RequestLogin { server: "m".into(), url: "https://m.example/".into(), reason: "initial".into() };
+    handle.ask(login).await.unwrap();
+    handle.ask(Close { client: client.id }).await.unwrap();
+    client.closed().await;
+    gone(&handle).await;
+    let seen = Arc::<Logins>::default();
+    let observer: Arc<dyn Observer> = seen.clone();
+    world.runtime.lifecycle.add_observer(Arc::downgrade(&observer));
+    world.open().inspect().await.unwrap();
+    assert_eq!(*seen.0.lock().unwrap(), [1], "they compare later states with this one");
 }

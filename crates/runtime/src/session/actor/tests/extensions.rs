@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use baton_ask::extensions::{
+    ExtensionEntry, ExtensionStatus, ExtensionsAsk, ExtensionsReply, ListExtensions, StartExtensions,
+};
+use baton_ask::{Ask, Close};
 use baton_core::Profile;
 use baton_protocol::ClientId;
-use serde_json::{Value, json};
 
 use super::links::{CLIENT, join, link};
 use super::world::World;
 use crate::extension_host::{Awaited, ExtensionHost};
-use crate::extensions::ExtensionRequest;
 use crate::session::Handle;
-use crate::session::ask::{AskMessage, BesideAsk, Close, UseExtensions};
 use crate::session::remote::{FromOwner, ToOwner};
 
 /// Notes what it is asked for.
@@ -49,13 +50,18 @@ impl ExtensionHost for NotingHost {
         self.note("end".into());
     }
 
-    fn serve(&self, _: &Handle, _: ExtensionRequest) -> Awaited<Result<Value, String>> {
-        Box::pin(async { Ok(json!("served")) })
+    fn serve(&self, _: &Handle, _: ExtensionsAsk) -> Awaited<Result<ExtensionsReply, String>> {
+        Box::pin(async { Ok(ExtensionsReply::ListExtensions(Box::new(vec![entry()]))) })
     }
 }
 
-fn start(client: ClientId) -> UseExtensions {
-    UseExtensions { request: Box::new(ExtensionRequest::Start { client, sdk: None }) }
+fn entry() -> ExtensionEntry {
+    let status = ExtensionStatus::Running;
+    ExtensionEntry { id: "user:e".into(), name: "e".into(), source: "user".into(), status, pid: None }
+}
+
+fn start(client: ClientId) -> StartExtensions {
+    StartExtensions { client, sdk: None }
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,19 +70,15 @@ async fn extensions_are_started_by_the_owner_for_a_client_of_another_server_unti
     let host = NotingHost::new(&world);
     let (handle, local) = world.create().await;
     let mut link = link(&world).await;
-    assert_eq!(
-        handle.ask(start(CLIENT)).await.unwrap().unwrap_err(),
-        "the client has left the session",
-        "or has not joined it yet"
-    );
+    let refused = handle.ask(start(CLIENT)).await.unwrap_err().to_string();
+    assert!(refused.contains("the client has left the session"), "or has not joined it yet: {refused}");
     join(&world, &mut link).await;
-    let ask = Box::new(AskMessage::Beside(BesideAsk::UseExtensions(start(CLIENT))));
+    let ask = Box::new(start(CLIENT).into_message());
     link.to_owner.send(ToOwner::Ask { id: 2, ask }).unwrap();
     while !matches!(link.from_owner.recv().await.unwrap(), FromOwner::Reply { id: 2, result: Ok(_) }) {}
-    handle.ask(start(local.id)).await.unwrap().unwrap();
+    handle.ask(start(local.id)).await.unwrap();
     assert_eq!(host.take(), [format!("start {CLIENT}"), format!("start {}", local.id)]);
-    let list = UseExtensions { request: Box::new(ExtensionRequest::List {}) };
-    assert_eq!(handle.ask(list).await.unwrap().unwrap(), "served");
+    assert_eq!(handle.ask(ListExtensions {}).await.unwrap(), [entry()]);
     drop(link);
     handle.leave(local.id);
     while world.is_live() {

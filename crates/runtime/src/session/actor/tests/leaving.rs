@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_ask::StopCompaction;
 use baton_core::Profile;
 use baton_protocol::event::{CompactionStart, CompactionTrigger};
 use baton_protocol::params::SessionParams;
@@ -10,7 +11,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::world::{World, gone, note, noted, prompt, settle};
 use crate::session::actor::LINGER;
-use crate::session::ask::StopCompaction;
 use crate::session::{ActorMessage, Compact, Failure};
 
 const SECOND: Duration = Duration::from_secs(1);

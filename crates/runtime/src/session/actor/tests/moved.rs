@@ -1,5 +1,6 @@
 //! Sessions that move between servers, and what their clients changed after they had joined.
 
+use baton_ask::{AskMessage, Configure, FamilyAsk};
 use baton_core::ask::{Amend, ListenForSwitch, RegisterRunner};
 use baton_core::{Change, Profile};
 use baton_handle::attached::Attached;
@@ -12,7 +13,6 @@ use tokio::sync::mpsc;
 use super::links::{join_as, link};
 use super::world::{World, joining};
 use crate::session::actor::{Loading, Mailbox};
-use crate::session::ask::{AskMessage, Configure, FamilyAsk};
 use crate::session::edge::{Ending, follow};
 use crate::session::remote::{FromOwner, Link, ToOwner};
 use crate::session::{Handle, JoinKind, JoinReply, OptionsEdit, Returning, SettingsEdit};
@@ -114,7 +114,7 @@ async fn edge_remembers_what_its_clients_changed() {
     let runner = RegisterRunner { client: CLIENT, handle: "runner".into(), registered: true };
     drop(handle.ask(runner));
     let Some(ToOwner::Ask { id, .. }) = asked.recv().await else { panic!("not an ask") };
-    let reply = baton_handle::ask::ReplyMessage::Core(Box::new(baton_core::Reply::RegisterRunner(())));
+    let reply = baton_ask::ReplyMessage::Core(Box::new(baton_core::Reply::RegisterRunner(())));
     owner.send(FromOwner::Reply { id, result: Ok(Box::new(reply)) }).unwrap();
     drop(owner);
 

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::sync::Once;
 
+use baton_ask::ShutDown;
 use baton_protocol::event::ShutdownType;
 use tokio::sync::oneshot;
 
 use super::world::{On, World, gone, noted, prompt};
 use crate::session::Failure;
-use crate::session::ask::ShutDown;
 
 thread_local! {
     static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

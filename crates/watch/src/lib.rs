@@ -1,8 +1,0 @@
-//! What a session does, in words for somebody who watches it at a terminal. The words are made from the session's events
-//! alone. The crate prints nothing, and escapes nothing: texts of tools and models are untrusted.
-
-mod activity;
-mod tool_output;
-
-pub use self::activity::Activity;
-pub use self::tool_output::{OutputLine, ToolOutputs};
