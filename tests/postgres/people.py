@@ -159,7 +159,8 @@ async def login_at_an_mcp_server_is_finished_through_another_server(world: World
         world.api(one, "sessions", {"id": "login", "questions": True, "allowAllTools": True})
         stream = Stream(two, "login")
         world.api(one, "sessions/login/prompts", {"text": "[[text:hello]]"})
-        await soon(lambda: "session.idle" in stream.kinds, "the end of the turn")
+        # Durable: the turn may end before the other server relays the session, and `session.idle` is not stored.
+        await soon(lambda: "baton.turn_settled" in stream.kinds, "the end of the turn")
         await soon(lambda: world.api(two, "requests")["requests"], "the request, at the other server")
         [asked] = world.api(two, "requests")["requests"]
         assert (asked["kind"], asked["sessionId"]) == ("login", "login"), asked
@@ -172,7 +173,7 @@ async def login_at_an_mcp_server_is_finished_through_another_server(world: World
         for server in (one, two):
             assert world.api(server, "requests")["requests"] == []
         world.api(two, "sessions/login/prompts", {"text": call("locked-whoami")})
-        await soon(lambda: stream.kinds.count("session.idle") >= 2, "the end of the second turn")
+        await soon(lambda: stream.kinds.count("baton.turn_settled") >= 2, "the end of the second turn")
         events = world.api(two, "sessions/login/events?limit=1000")["events"]
         [done] = [entry["event"] for entry in events if entry["event"]["type"] == "tool.execution_complete"]
         assert done["data"]["result"]["content"] == "scopes tools", done
