@@ -14,6 +14,7 @@
 
 mod attach;
 mod bulky_json;
+mod code_map;
 mod commands;
 mod crash;
 mod crush_cancel;

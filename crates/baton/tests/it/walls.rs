@@ -175,18 +175,18 @@ const WIRE: &[&str] = &["axum", "hyper", "hyper-util", "tower", "utoipa", "tokio
 const DOORS: &[&str] =
     &["wire", "rpc", "http", "crush", "page", "cli", "baton", "testkit", "postgres", "peer"];
 
-fn crates() -> PathBuf {
+pub(super) fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the directory of all crates").to_owned()
 }
 
 /// The dependencies of a crate, without those of its tests.
-fn dependencies(name: &str) -> BTreeSet<String> {
+pub(super) fn dependencies(name: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(crates().join(name).join("Cargo.toml")).expect("a manifest");
     let manifest: toml::Table = text.parse().expect("TOML");
     manifest["dependencies"].as_table().expect("a table").keys().cloned().collect()
 }
 
-fn all() -> BTreeSet<String> {
+pub(super) fn all() -> BTreeSet<String> {
     let entries = std::fs::read_dir(crates()).expect("the crates");
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
 }
@@ -214,55 +214,6 @@ fn only_doors_use_wire_libraries() {
         let used = dependencies(name);
         let wire: Vec<_> = WIRE.iter().filter(|library| used.contains(**library)).collect();
         assert!(wire.is_empty(), "{name} must not depend on {wire:?}");
-    }
-}
-
-/// Source paths in a text, such as `core/src/step/{prompt,cancel}.rs`, with their braces expanded.
-fn source_paths(text: &str) -> Vec<String> {
-    let quoted = text.split('`').skip(1).step_by(2);
-    let is_source = |path: &&str| path.contains("/src/") || path.contains("/tests/");
-    quoted.filter(is_source).filter(|path| !path.contains(' ')).flat_map(expanded).collect()
-}
-
-fn expanded(path: &str) -> Vec<String> {
-    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
-    let (choices, after) = rest.split_once('}').expect("a closing brace");
-    choices.split(',').map(|choice| format!("{before}{choice}{after}")).collect()
-}
-
-#[test]
-fn code_map_names_existing_files() {
-    let root = crates().parent().expect("the root").to_owned();
-    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page");
-    let paths = source_paths(&text);
-    assert!(paths.len() > 60, "the map was not read: {paths:?}");
-    let missing: Vec<_> = paths.iter().filter(|path| !root.join("crates").join(path).exists()).collect();
-    assert!(missing.is_empty(), "ARCHITECTURE.md names files that do not exist: {missing:#?}");
-}
-
-/// Functions that a text names in parentheses behind the file that has them: `file.rs` (`function`, ...).
-fn named_functions(text: &str) -> Vec<(&str, &str)> {
-    let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-    let behind_a_file = |(at, _): (usize, &str)| {
-        let (before, rest) = (&text[..at], &text[at + "` (".len()..]);
-        let (file, inside) = (before.rsplit('`').next()?, rest.split(')').next()?);
-        let names = inside.split('`').skip(1).step_by(2).filter(is_name);
-        file.ends_with(".rs").then(|| names.map(move |name| (file, name)))
-    };
-    text.match_indices("` (").filter_map(behind_a_file).flatten().collect()
-}
-
-#[test]
-fn code_map_names_existing_functions() {
-    let text = std::fs::read_to_string(crates().with_file_name("ARCHITECTURE.md")).expect("the page");
-    let named = named_functions(&text);
-    assert!(named.len() > 20, "the map was not read: {named:?}");
-    for (file, function) in named {
-        let has_it = expanded(file).iter().any(|path| {
-            let source = std::fs::read_to_string(crates().join(path)).expect("a file of the map");
-            [format!("fn {function}("), format!("fn {function}<")].iter().any(|start| source.contains(start))
-        });
-        assert!(has_it, "ARCHITECTURE.md says that {file} has the function {function}");
     }
 }
 
