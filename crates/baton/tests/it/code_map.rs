@@ -23,7 +23,9 @@ fn papers() -> BTreeMap<String, String> {
 fn source_paths(text: &str) -> Vec<String> {
     let quoted = text.split('`').skip(1).step_by(2);
     let is_source = |path: &&str| path.contains("/src/") || path.contains("/tests/");
-    quoted.filter(is_source).filter(|path| !path.contains([' ', '\n'])).flat_map(expanded).collect()
+    // In recipes, `NAME` stands for a file that does not exist yet.
+    let is_named = |path: &&str| !path.contains([' ', '\n']) && !path.contains("NAME");
+    quoted.filter(is_source).filter(is_named).flat_map(expanded).collect()
 }
 
 fn expanded(path: &str) -> Vec<String> {
