@@ -2,8 +2,8 @@
 //!
 //! A session gets tools of MCP servers, texts of skills, and the parts of plugins from authors that nobody vouches for. This
 //! crate finds them, starts them with the session that uses them, and serves requests of clients about them. It has no actor
-//! and writes no history: a session is a [`SessionPort`], and [`Addons`] has what the sessions of a process share. Whether a tool may be called is
-//! decided by the session's policy; the calls themselves are work of the runtime.
+//! and writes no history: a session is a [`SessionPort`], and [`Addons`] has what the sessions of a process share. The
+//! session's policy decides whether a tool may be called; the calls themselves are work of the runtime.
 //!
 //! * [`mcp`]: MCP servers of a session, logins at them, and tests of one.
 //! * [`skills`]: skills of a session; skills and agents without one.

@@ -1,4 +1,4 @@
-//! The session that add-ons belong to, as they see it.
+//! The add-ons' view of their session.
 
 use std::pin::Pin;
 

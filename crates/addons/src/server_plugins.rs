@@ -1,5 +1,5 @@
-//! Plugins that clients name for all sessions of the process: built-in ones, and additional ones. Like directories that a
-//! client names for its session, they count without a question, and they are forgotten with the process.
+//! Plugins that clients name for all sessions of the process: built-in ones, and additional ones. They count without a
+//! question, like directories that a client names for its session, and are forgotten when the process ends.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};

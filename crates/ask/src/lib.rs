@@ -1,12 +1,12 @@
-//! What can be asked of a live session.
+//! Asks: what clients can ask of a live session, with typed replies.
 //!
 //! An ask is a value whose reply type follows from it ([`Ask::Reply`]). Asks and replies hold no channel and borrow nothing:
 //! they cross a wire as [`AskMessage`] and [`ReplyMessage`], so a session of another server is asked like any other.
 //!
-//! There are families by who serves them. Asks of the core become inputs of its state machine ([`baton_core::ask`]). The
-//! actor serves [`ActorAsk`]. All others need the session's tools, its model or its files, and are served in tasks beside the
-//! actor so that they do not block it: [`BesideAsk`], and those about [`files`], [`mcp`] servers, [`skills`], [`extensions`]
-//! and [`workflows`].
+//! Asks are grouped in families by who serves them. Asks of the core become inputs of its state machine
+//! ([`baton_core::ask`]). The actor serves [`ActorAsk`]. All others need the session's tools, its model or its files, and
+//! are served in tasks beside the actor so that they do not block it: [`BesideAsk`], and those about [`files`], [`mcp`]
+//! servers, [`skills`], [`extensions`] and [`workflows`].
 //!
 //! This crate defines asks and replies. How they are sent is in `baton-handle`, and what they do in
 //! `baton-runtime` and `baton-addons`.

@@ -1,7 +1,6 @@
 //! Asks about the MCP servers of a session.
 //!
-//! What a server says itself (its tools, answers to requests that are passed on) is JSON from the server to the client:
-//! nobody here knows its types.
+//! What a server says itself (its tools, its answers to requests that are passed on) stays JSON all the way to the client.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A port for browsers that return from logins, for a server that has no HTTP port. It is opened when the first login needs
-//! it, on this machine only; every other path needs a token, which nobody is given.
+//! A port for browsers that return from logins, for a server that has no HTTP port. It is opened on this machine only, when
+//! the first login needs it. Every other path needs a token, and nobody has one.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Weak};

@@ -1,7 +1,7 @@
 //! Parts of a history that were removed by rewinds.
 //!
-//! History is append-only: a rewind is one more event, which names the first of the events before it that no longer count.
-//! Readers of the history consult this list; the store knows nothing of it.
+//! History is append-only: a rewind is one more event, which names the first event that no longer counts. Readers of the
+//! history consult this list; the store knows nothing of it.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Time and ids, which come from outside.
+//! Stamps: the time and the ids of a step. Callers make them, because the core has no clock and no randomness.
 
 use baton_protocol::{EventId, Timestamp};
 use uuid::Uuid;

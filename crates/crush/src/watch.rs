@@ -1,7 +1,7 @@
 //! Watches a session for a workspace: folds its events and reports the changes to the workspace's streams.
 //!
-//! Missed durable events are read from the store, so that each change is reported once and in order. Deltas are collected for
-//! a moment: the client's events contain whole messages, and one for each delta would be a lot.
+//! Missed durable events are read from the store, so that each change is reported once and in order. Deltas are collected
+//! for a moment: the client's events contain whole messages, and sending one for each delta would be wasteful.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! Reading files in untrusted directories.
 //!
 //! Baton reads some files without a permission request: instructions, git's state, the sizes of attachments. A cloned
-//! repository decides what has those names. So each is opened as a *regular* file, without waiting for a writer, read up
-//! to a limit, and links are followed only inside the directory.
+//! repository decides what is behind those names. So each is opened as a *regular* file, without waiting for a writer, read
+//! up to a limit, and links are followed only inside the directory.
 //!
 //! Everything here blocks, and belongs on the [pool](crate::blocking). The file tools do not use it: their reads are
 //! subject to permissions, with different rules.

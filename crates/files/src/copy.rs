@@ -1,6 +1,6 @@
 //! Copies files of a session from one store to another: `baton store copy`.
 //!
-//! Not here: the history, which is copied first. The files of the target are replaced as a whole.
+//! The history is copied before, and not here. The files of the target are replaced as a whole.
 
 use std::path::PathBuf;
 

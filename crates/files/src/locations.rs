@@ -1,5 +1,5 @@
-//! Grants of locations and trusted folders, in `permissions.json` of Baton's home or in a store that servers share. They outlive sessions; they apply to a
-//! session once a client selects the location for it.
+//! Grants of locations and trusted folders, in `permissions.json` of Baton's home or in a store that servers share. They
+//! outlive sessions; they apply to a session once a client selects the location for it.
 #![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::{BTreeMap, BTreeSet};

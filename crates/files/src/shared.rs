@@ -1,10 +1,11 @@
 //! The directory of a session as a copy of files that servers share.
 //!
-//! Tools and users work on real files, so every home of a session's files has a directory. Where servers share sessions, the
-//! truth is a [`SharedFiles`]: the directory is filled from it when the session is acquired, and its changes are sent back
-//! before the events that tell of them are recorded. A home that a client offers would be one more [`SharedFiles`].
+//! Tools and users work on real files, so a session has a directory wherever it runs. Where servers share sessions, a
+//! [`SharedFiles`] has the truth: the directory is filled from it when the session is acquired, and its changes are sent
+//! back before the events that tell of them are recorded. Files that a client keeps would be one more implementation of
+//! [`SharedFiles`].
 //!
-//! Not copied: the mirror, which is written from the history, and everything that is not a regular file.
+//! The mirror is not copied, because it is written from the history; nor is anything but regular files.
 #![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::BTreeMap;

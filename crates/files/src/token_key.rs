@@ -1,8 +1,8 @@
 //! The key that encrypts the tokens of MCP servers: in a file beside them, or in the keyring of the user's desktop.
 //!
-//! The keyring is the system's Secret Service. It is reached by the program `secret-tool`, because a client of D-Bus would be
-//! a large dependency for two calls. The key goes to the program's standard input, never into its arguments. A keyring that
-//! does not answer is an error, and not a missing key: nothing that it protects is given up then.
+//! The keyring is the system's Secret Service. It is reached by the program `secret-tool`, because a client of D-Bus would
+//! be a large dependency for two calls. The key goes to the program's standard input, never into its arguments. A keyring
+//! that does not answer is an error, not a missing key: the tokens that it protects are kept.
 #![allow(clippy::disallowed_methods, reason = "runs on a blocking thread")]
 
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! The user's MCP servers: `mcp-config.json` in the home, and the names in `settings.json` that are disabled.
+//! The user's MCP servers: `mcp-config.json` in the home, and the names of disabled ones in `settings.json`.
 
 use std::collections::BTreeSet;
 use std::path::Path;

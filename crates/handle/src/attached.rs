@@ -1,8 +1,8 @@
 //! Clients of this server in one session, with what they brought and changed: if the session moves, they join again.
 //!
 //! What belongs to a client (its tools, its registrations) is part of its own join. What a client changed about the session
-//! and no event records (options, agents, MCP servers) is remembered for all clients of the server together, as it stays
-//! when the client leaves.
+//! and no event records (options, agents, MCP servers) is remembered for all clients of the server together, because it
+//! stays when the client leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

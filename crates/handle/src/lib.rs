@@ -7,8 +7,8 @@
 //! * [`subscription`] is a bounded port for receivers inside the process.
 //! * [`remote`] has the messages between servers when the actor is in another one, and serves them where it is.
 //!
-//! What is on the other side of a handle is not known here: an actor of the runtime, or a task that relays to another server.
-//! Both read [`ActorMessage`]s. Nothing here decides what a session does, writes history, or speaks a wire's protocol.
+//! A handle hides what is on its other side: an actor of the runtime, or a task that relays to another server. Both read
+//! [`ActorMessage`]s. Nothing here decides what a session does, writes history, or speaks a wire's protocol.
 
 pub mod attached;
 mod failure;

@@ -1,7 +1,7 @@
 //! Audit: who prompted, approved, denied, cancelled and changed what, in all stored sessions.
 //!
-//! Read from the histories, and therefore exactly as complete as they are: sessions that were deleted are gone. Only events
-//! of people's decisions are parsed; what models and tools did is in the histories themselves.
+//! The entries are read from the histories, so those of deleted sessions are gone. Only events of people's decisions are
+//! parsed; what models and tools did is in the histories themselves.
 
 use std::collections::HashMap;
 

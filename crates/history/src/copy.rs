@@ -1,7 +1,7 @@
 //! Copies of sessions from one store to another, which can be repeated.
 //!
-//! Histories only grow, so a session that was copied before is a prefix of its original: the rest is appended. One that
-//! continued in the target is not overwritten; it is reported.
+//! Histories only grow, so a session that was copied before is a prefix of its original: the rest is appended. A session
+//! that continued in the target is reported, and not overwritten.
 
 use baton_protocol::SessionId;
 use baton_store::{

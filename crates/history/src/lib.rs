@@ -8,7 +8,8 @@
 //! * [`search`]: sessions that contain a text.
 //! * [`stored`]: sessions that are held for a moment to look at them or to change them.
 //! * [`repairs`]: damage that opening a session tolerates, described for users.
-//! * [`newest_first`] reads a history backwards; [`cut_before`] finds what a rewind removes; [`record_of`] encodes an event for the store.
+//! * [`newest_first`] reads a history backwards; [`cut_before`] finds what a rewind removes; [`record_of`] encodes an event
+//!   for the store.
 //!
 //! The functions work on any `baton_store::Store`, and read no file and no environment.
 

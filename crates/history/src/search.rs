@@ -1,7 +1,8 @@
 //! Search in titles and conversations, by the store's index of texts.
 //!
-//! Records are indexed after they were appended: in the background by a server, and by a search for what is left. A search
-//! is therefore complete, unless a store of an older version is still being indexed and the search may not wait for it.
+//! Records are indexed after they were appended: by a server in the background, and by a search that finds some not indexed.
+//! A search is therefore complete, unless a store of an older version is still being indexed and the search may not wait for
+//! it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

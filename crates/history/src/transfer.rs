@@ -2,8 +2,8 @@
 //!
 //! An export contains all events, including those that clients do not see. An import reads exports of Baton and the
 //! `events.jsonl` of other programs, and is as tolerant as opening a history: lines that are no events are skipped and
-//! reported. The file is not trusted: its grants, modes and pending work are revoked (`sanitise`), and
-//! events about files and programs of this machine are left out (`machine_bound`), and authors are marked (`mark_author`).
+//! reported. The file is not trusted: its grants, modes and pending work are revoked (`sanitise`), events about files and
+//! programs of this machine are left out (`machine_bound`), and authors are marked (`mark_author`).
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};

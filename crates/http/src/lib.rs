@@ -1,9 +1,9 @@
 //! The HTTP door: for browsers, scripts and every other client that is not an SDK.
 //!
-//! [`listen`] accepts connections within the limits of [`slots`], [`linger`] closes them, [`guard`] authorises each request and [`cors`] the web
-//! pages of other origins, [`login`] exchanges links for cookies, [`api`] is the session API, [`sse`] streams the events of a
-//! session, and [`feed`] the changes of all sessions. Other APIs are mounted beside the session
-//! API ([`HttpDoor::mount`]), behind the same guard and limits; neither knows the other.
+//! [`listen`] accepts connections within the limits of [`slots`], [`linger`] closes them, [`guard`] authorises each request
+//! and [`cors`] the web pages of other origins, [`login`] exchanges links for cookies, [`api`] is the session API, [`sse`]
+//! streams the events of a session, and [`feed`] the changes of all sessions. Other APIs are mounted beside the session API
+//! ([`HttpDoor::mount`]), behind the same guard and limits; neither knows the other.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod api;

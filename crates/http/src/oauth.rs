@@ -1,6 +1,6 @@
 //! The page that browsers return to after a login at an MCP server.
 //!
-//! The browser has no token of ours: it comes from the authorization server. The state in its address takes the token's
+//! The browser comes from the authorization server and has none of our tokens. The state in its address takes the token's
 //! place: 256 random bits, for one login, once. The page repeats nothing of the address.
 
 use axum::extract::{RawQuery, State};

@@ -1,7 +1,7 @@
 //! A deserialiser that reads a struct from an object only.
 //!
-//! Derived code accepts the fields of a struct as an array, in the order in which the source declares them. A client that sends
-//! `["rm", ...]` for `{"command": ...}` has made a mistake, and must hear of it.
+//! Derived code accepts the fields of a struct as an array, in the order in which the source declares them. A client that
+//! sends `["rm", ...]` for `{"command": ...}` has made a mistake, and gets an error.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Where in a JSON text an error is, as a path of fields.
+//! Finds the path of the field at which a JSON text cannot be read.
 
 use serde::Deserialize;
 

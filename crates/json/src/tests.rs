@@ -1,4 +1,4 @@
-//! The limits, and that within them everything is read as `serde_json` reads it.
+//! Tests of the limits, and that texts within them are read exactly as `serde_json` reads them.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Differences between two texts: changed lines as a unified diff, their number, and how similar two texts are.
 //!
-//! Files and repositories are not its business.
+//! It reads no files and knows no repositories.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Prepares texts to be shown: untrusted ones, Markdown, differences.
 //!
 //! Text of models, tools, files and servers is escaped by [`visible`] before people read it: control, bidirectional and
-//! invisible characters become escapes. [`html`] puts such text into a page, as text or rendered from Markdown, and [`diff`] compares
-//! two of them. This crate knows no session, no terminal and no network.
+//! invisible characters become escapes. [`html`] puts such text into a page, as text or rendered from Markdown, and [`diff`]
+//! compares two of them. This crate knows no session, no terminal and no network.
 
 pub mod diff;
 pub mod html;

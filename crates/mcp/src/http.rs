@@ -1,5 +1,5 @@
-//! The HTTP client that remote servers are reached with. The program supplies it, so that proxies, certificates and the
-//! HTTP library are the same as for models.
+//! The HTTP client for remote servers. The program supplies it, so that proxies, certificates and the HTTP library are the
+//! same as for models.
 
 use std::pin::Pin;
 

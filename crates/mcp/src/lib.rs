@@ -7,8 +7,9 @@
 //! * [`proxy`] is a server of our own, which offers the tools of a session to another program.
 //! * [`wire`](crate) is the protocol itself: messages, transports, the handshake and requests.
 //!
-//! Servers are strangers. Whatever one does (hang, flood, lie, die), the cost is the call: messages, lists, texts, logs and
-//! times are bounded, and the end of a connection is an ordinary event. Nothing here decides whether a tool may be called.
+//! Servers are strangers. Whatever a server does (hang, flood, lie, die) costs a call and nothing more: messages, lists,
+//! texts, logs and times are bounded, and the end of a connection is an ordinary event. Nothing here decides whether a tool
+//! may be called.
 
 mod binding;
 mod client;

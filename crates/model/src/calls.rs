@@ -1,6 +1,6 @@
 //! Assembles tool calls from their parts, each with a unique id.
 //!
-//! By the API, each part carries the index of its call, and the first one also the id and the tool's name.
+//! As the API defines it, each part carries the index of its call, and the first one also the id and the tool's name.
 //! Providers omit the index, repeat the id, omit it, use one index for all calls, or one id for all of them.
 
 use std::collections::HashSet;

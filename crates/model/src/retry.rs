@@ -1,4 +1,4 @@
-//! Retries: which failures, after which pause.
+//! Decides which failures are retried, and after which pause.
 //!
 //! A request without side effects can be repeated safely. A retry is useful when the failure is likely to be
 //! temporary: a broken connection, an overloaded provider. It is useless when the provider understood the

@@ -1,4 +1,5 @@
-//! How a request ended, in words for the people who were notified of it. Read from the history, which names the author.
+//! Describes how a request ended, for the people who were notified of it. The outcome is read from the history, which names
+//! the author.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What notifications need to know of a session: its title, the requests that wait for a person, and what they ask for.
+//! The facts about a session that notifications need: its title, the requests that wait for a person, and what they ask for.
 //!
 //! Client tools and queued commands are left out: they wait for a program, which may simply take its time.
 

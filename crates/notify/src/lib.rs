@@ -1,9 +1,9 @@
 //! Notifications of people when a request stays unanswered, or a turn has ended.
 //!
-//! A request is durable in its session's history, so it is only scheduled while it may still be answered ([`schedule`]). When it
-//! is due, it enters the [`outbox`], which is a document of the store: from then on it is delivered at least once to each
-//! [`target`], under one id, whatever server dies; and retracted when the request is answered elsewhere. After a start, the
-//! histories are read for what was not noticed ([`notifier`]).
+//! A request is durable in its session's history, so it is only scheduled while it may still be answered ([`schedule`]).
+//! When it is due, it enters the [`outbox`], which is a document of the store: from then on it is delivered at least once to
+//! each [`target`], under one id, whatever server dies; and retracted when the request is answered elsewhere. After a start,
+//! [`notifier`] searches the histories for requests and turns that no server has noticed.
 //!
 //! [`Courier`] has the stored state and the channels: Web Push, a signed webhook, and Telegram, whose buttons answer
 //! (`answers`). [`Notifier`] connects it with live sessions. This crate decides nothing about a session: it passes

@@ -1,9 +1,9 @@
-//! The outbox as data: notifications, and how far each of their deliveries is. No I/O and no clock.
+//! The outbox as data: notifications, with the state of each delivery. No I/O and no clock.
 //!
 //! A server *claims* a delivery before it sends, and *settles* it afterwards. The claim counts the attempt and reserves the
-//! delivery for [`RESERVED`], so that of several servers exactly one sends, and another one takes over if it dies in between.
-//! A delivery that was claimed may have arrived, whatever became of the server: when its notification is withdrawn, it is
-//! retracted; one that was never claimed is dropped.
+//! delivery for [`RESERVED`], so that of several servers exactly one sends, and another one takes over if it dies in
+//! between. A delivery that was claimed may have arrived, whatever became of the server: when its notification is withdrawn,
+//! it is retracted; one that was never claimed is dropped.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Requests that wait, and are not due yet. Lost with the process: the histories have them. No clock.
+//! Pending requests that are not due yet. They are lost with the process, because the histories have them. Reads no clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

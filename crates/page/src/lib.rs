@@ -1,9 +1,9 @@
 //! The web application: its files, embedded in the program, and the routes that serve them.
 //!
-//! The files in `assets` are plain ES modules, CSS and HTML; they are compressed, and nothing else builds them. All but the start page are served under a
-//! directory named after the digest of all files, so that browsers keep them and a new version is never mixed with an old
-//! one. All URLs are relative: the page works under any path prefix of a reverse proxy. Nothing here is secret, so no route
-//! needs a login; the data comes from the API. This crate knows no session and no API.
+//! The files in `assets` are plain ES modules, CSS and HTML, which the build only compresses. All but the start page are
+//! served under a directory named after the digest of all files, so that browsers keep them and a new version is never mixed
+//! with an old one. All URLs are relative: the page works under any path prefix of a reverse proxy. Nothing here is secret,
+//! so no route needs a login; the data comes from the API. This crate knows no session and no API.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 

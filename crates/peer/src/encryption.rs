@@ -5,8 +5,8 @@
 //! the two ends of this TLS connection can compute (its exporter), so somebody in between, who has a TLS connection with
 //! each end, can neither read nor pass the proofs on. So one shared secret is all that operators have to configure.
 //!
-//! Links on loopback are not encrypted. Which kind a link is follows from the address at which the listener was entered,
-//! so no end can be talked into the other kind.
+//! Links on loopback are not encrypted. Which kind a link is follows from the address at which the listener was entered, so
+//! neither end can be tricked into the other kind.
 
 use std::io;
 use std::net::SocketAddr;

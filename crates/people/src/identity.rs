@@ -1,4 +1,4 @@
-//! Who a caller is, and what that rests on. How a caller is identified is in [`super::list`].
+//! The identity of a caller, and the proof that it rests on. [`super::list`] identifies callers.
 
 use baton_protocol::Author;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! People who may use a server: their roles, tokens, logins and one-time links.
 //!
-//! The list is one document of the store ([`PeopleDirectory`]), so that it is as durable as the sessions, and shared by all servers
-//! on it. Secrets are stored as digests only. [`People`] reads the list, parses it when it has changed, and changes
+//! The list is one document of the store ([`PeopleDirectory`]), so that it is as durable as the sessions, and shared by all
+//! servers on it. Secrets are stored as digests only. [`People`] reads the list, parses it when it has changed, and changes
 //! it. [`access`] is the one table that says which role a request needs. This crate knows no wire: doors ask it who the
 //! caller is, and refuse what the role does not allow.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]

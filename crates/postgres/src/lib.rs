@@ -7,7 +7,8 @@
 //!   between. No extension, no advisory lock, no `LISTEN`: rows and epochs are the only truth.
 //! * Nothing is connected before the first call that needs it.
 //!
-//! Not here: who is alive, and who takes over. [`Store::members`] only knows the servers; the runtime decides.
+//! This crate does not decide which server is alive or takes a session over: [`Store::members`] lists servers, and the
+//! runtime decides.
 
 mod append;
 mod connect;

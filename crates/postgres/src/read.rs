@@ -1,4 +1,4 @@
-//! The queries. Each is one statement, and so sees one consistent state; `opened` is several, and checks the epoch.
+//! The queries. Each is one statement and so sees one consistent state; `opened` consists of several, and checks the epoch.
 
 use baton_protocol::{SessionId, Timestamp};
 use baton_store::{Document, Epoch, Holder, Lease, Opened, Record, Seq, Span, StoreError, Summary};

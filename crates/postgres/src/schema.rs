@@ -1,4 +1,4 @@
-//! Tables, their migrations, and what the settings of a database mean for the promises.
+//! The tables, their migrations, and checks of the database settings that the promises depend on.
 
 use tokio_postgres::types::Type;
 

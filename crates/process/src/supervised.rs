@@ -1,7 +1,6 @@
 //! A program in its own session, with every process that it starts.
 //!
-//! Its pipes belong to the caller. What all callers share is the part that must exist only once: ending the program ends
-//! its whole tree.
+//! Its pipes belong to the caller. Ending the program ends its whole tree.
 
 use std::io;
 use std::process::ExitStatus;

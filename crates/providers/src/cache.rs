@@ -1,5 +1,5 @@
-//! Providers of sessions whose clients do not stay. Such a session leaves the memory when it is idle, and its credentials
-//! are never stored: they outlive the session's actor here, and end with the server.
+//! Keeps the providers of sessions whose clients do not stay. Such a session is unloaded when it is idle, and its
+//! credentials are never stored, so they are kept in memory until the server stops.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Recordings of model calls: replay, and recording.
+//! Records model calls, and replays recordings.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! Settings of a session that are not part of its history: credentials, system prompt, tool filters. Lost with the process,
-//! and set again by the client that resumes the session. Where servers share sessions, they are brought back by the servers
-//! of the clients that stayed ([`Layers`]).
+//! Settings of a session that are not part of its history: credentials, system prompt, tool filters. They are lost with the
+//! process, and set again by the client that resumes the session. Where servers share sessions, they are brought back by the
+//! servers of the clients that stayed ([`Layers`]).
 
 mod edit;
 mod filters;

@@ -1,4 +1,4 @@
-//! Copying a plugin: regular files below its directory, and nothing that a link leads out to.
+//! Copies a plugin: the regular files below its directory, and none that a link leads to outside of it.
 #![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::fmt::Write as _;

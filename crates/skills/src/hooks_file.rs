@@ -1,7 +1,7 @@
 //! Hooks in files: commands that a plugin wants to run when something happens in a session.
 //!
-//! The file names hooks as clients do: `{"version":1,"hooks":{"preToolUse":[{"type":"command","bash":"./check.sh"}]}}`.
-//! A command gets the hook's input as JSON on stdin, and prints its output as JSON. Running it is not done here.
+//! The file names hooks as clients do: `{"version":1,"hooks":{"preToolUse":[{"type":"command","bash":"./check.sh"}]}}`. A
+//! command gets the hook's input as JSON on stdin, and prints its output as JSON. This module runs nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Skills, plugins, agents and extensions on disk: finding and parsing them.
 //!
-//! Everything here is a stranger's text: a cloned repository or a downloaded plugin decides what the files say. So files
-//! are read as [untrusted](baton_disk::untrusted) (regular files below their directory, up to a limit, no links out), a
-//! malformed file costs itself only and says why, and nothing that a file claims grants anything. This crate knows no
-//! session and starts no process. All of it blocks, and belongs on the [pool](baton_disk::blocking).
+//! Everything here is a stranger's text: a cloned repository or a downloaded plugin decides what the files say. So files are
+//! read as [untrusted](baton_disk::untrusted) (regular files below their directory, up to a limit, no links out), a
+//! malformed file is skipped and reported, and nothing that a file claims grants anything. This crate knows no session and
+//! starts no process. All of it blocks, and belongs on the [pool](baton_disk::blocking).
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod agent_file;

@@ -1,4 +1,4 @@
-//! A store that fails on demand, wrapped around one that does not.
+//! Wraps a store, and makes chosen calls fail.
 //!
 //! It counts calls. A test can run a scenario without faults, read the number of calls, and repeat the scenario
 //! once for each call with a fault at that call: every point at which storage can fail is covered, instead of a

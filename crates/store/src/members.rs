@@ -4,8 +4,8 @@
 //! second that it is alive. One lease for a server, however many sessions it holds. All times are compared by the store,
 //! never by a server: clocks differ.
 //!
-//! This is knowledge, not exclusion. Who may write is decided by epochs alone; being declared dead only allows another
-//! server to acquire a session.
+//! Membership excludes nobody. Epochs alone decide who may write; being declared dead only allows another server to acquire
+//! a session.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a server may conclude from its own heartbeats: pure, over any clock that only grows.
+//! Decides from a server's own heartbeats whether it must stop. Pure, over any monotonic clock.
 //!
 //! Others count a server as dead when the store has not heard of it for [`DEAD_AFTER`]. The server cannot know when the
 //! store heard of it, only that it was after the heartbeat was sent. So it counts from the sending of its last

@@ -1,7 +1,8 @@
 //! Files of sessions that all servers of a store share.
 //!
-//! A session works in a directory of the server that holds it. Where servers share sessions, that directory is a copy: the
-//! files are here, and the next server that acquires the session fetches them. Without shared files, the directory is the truth.
+//! A session works in a directory of the server that holds it. Where servers share sessions, that directory is a copy of the
+//! files in the store, and the next server that acquires the session fetches them. Without shared files, the directory is
+//! the truth.
 
 use baton_protocol::SessionId;
 use bytes::Bytes;

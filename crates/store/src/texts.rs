@@ -5,7 +5,7 @@
 //! indexed exactly once, whatever dies in between. Appends do not wait for the index, and a store that was written by an
 //! older version starts with all cursors at zero.
 //!
-//! The index holds words, no texts: excerpts are made from the records.
+//! The index holds words, not texts: excerpts are made from the records.
 
 use std::collections::BTreeSet;
 

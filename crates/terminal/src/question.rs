@@ -1,7 +1,7 @@
-//! Questions as the user sees them: a headline, and the exact text that it is about.
+//! Questions as the user sees them: a headline, and the exact text that the question is about.
 //!
-//! Untrusted text cannot leave its place: every line, and every row of a wrapped line, begins with a bar. The headline counts
-//! the lines and the escaped characters, so that an escape can be told from text that only looks like one.
+//! Untrusted text cannot leave its place: every line, and every row of a wrapped line, begins with a bar. The headline
+//! counts the lines and the escaped characters, so that an escape can be told from text that only looks like one.
 
 use baton_markup::visible::{self, Form, Untrusted};
 

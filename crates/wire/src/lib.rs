@@ -1,4 +1,4 @@
-//! Bytes to and from clients, below any protocol: code that the doors share.
+//! Client connections below any protocol, shared by the doors.
 //!
 //! [`Outbox`] is the bounded queue of bytes to one client, [`stdio`] a connection over standard input and output, and
 //! [`Subscriber`] the cursor of one client in a session: it delivers live events while the client keeps up, and events

@@ -1,6 +1,6 @@
 //! Shares: how many connections or event streams of a server one person may hold.
 //!
-//! A door names the person; the owner, and with it every client of a server without people, has no limit of its own.
+//! A door names the person. The owner has no such limit, and neither has any client of a server without people.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

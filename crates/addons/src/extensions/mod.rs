@@ -1,9 +1,9 @@
 //! Extensions: programs in directories that join a session as one more SDK client, over their own stdin and stdout.
 //!
-//! They are `.github/extensions/<name>/extension.mjs` of the workspace, and `extensions/<name>/extension.mjs` of the home and of
-//! plugins. An extension of a workspace or of an installed plugin is a program that its author chose: it is started only if
-//! the user trusts the folder, or has approved exactly this code. This module finds extensions, remembers approvals, and starts processes; the
-//! door that talks to them decides when, and which session they join.
+//! They are `.github/extensions/<name>/extension.mjs` of the workspace, and `extensions/<name>/extension.mjs` of the home
+//! and of plugins. An extension of a workspace or of an installed plugin is a program that its author chose: it is started
+//! only if the user trusts the folder, or has approved exactly this code. This module finds extensions, remembers approvals,
+//! and starts processes; the door that talks to them decides when, and which session they join.
 
 mod approvals;
 mod environment;

@@ -1,4 +1,4 @@
-//! What is known of plugins and marketplaces, for clients.
+//! Replies to clients about plugins and marketplaces.
 
 use std::path::PathBuf;
 

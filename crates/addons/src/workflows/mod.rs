@@ -1,10 +1,10 @@
 //! Workflows: code of a client or an extension that the session runs by name, with durable runs. Older SDKs call them
 //! factories.
 //!
-//! The code runs in the client that declared it. What outlives it is in `workflows.json` beside the session ([`Workflows`]):
-//! each run with its arguments, journal, progress and outcome. A change is durable when it returns. What a dead process
-//! forgets is in [`SessionWorkflows`], which only the server that holds the session has: who declared what, and which runs
-//! are executing. A run that is stored as running and does not execute there was interrupted.
+//! The code runs in the client that declared it. State that outlives the client is in `workflows.json` beside the session
+//! ([`Workflows`]): each run with its arguments, journal, progress and outcome. A change is durable when it returns. State
+//! that ends with the process is in [`SessionWorkflows`], which only the server that holds the session has: who declared
+//! what, and which runs are executing. A run that is stored as running and does not execute there was interrupted.
 
 mod execution;
 mod run;

@@ -1,4 +1,4 @@
-//! What clients are shown of a run.
+//! The view of a run for clients.
 
 use baton_ask::workflows::{
     Consumption, CurrentPhase, PhaseStatus, ProgressLine, ProgressPage, ProgressRange, RunDetails, RunEnd,

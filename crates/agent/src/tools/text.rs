@@ -1,4 +1,4 @@
-//! Text from arbitrary bytes.
+//! Converts arbitrary bytes to text.
 
 /// Decodes bytes. Invalid UTF-8, and NUL, which databases refuse in text, become U+FFFD.
 pub(crate) fn readable(bytes: &[u8]) -> String {

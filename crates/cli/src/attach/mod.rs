@@ -1,6 +1,6 @@
 //! `baton attach`: watches and steers a session of a running server, or of a `baton run`, from the terminal.
 //!
-//! [`session`] is the main loop; what it has in common with other commands is in [`client`](crate::client).
+//! [`session`] is the main loop; [`client`](crate::client) has the code that it shares with other commands.
 
 mod session;
 

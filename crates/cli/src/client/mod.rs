@@ -1,6 +1,6 @@
-//! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`reconnect`] finds
-//! it again, [`requests`] are its questions to the user, [`answers`] what the user types, [`screen`] shows events, in the words
-//! of [`watch`](crate::watch).
+//! Code shared by the commands that use a server: [`http`] is its API, [`locate`] finds it, [`reconnect`] finds it again,
+//! [`requests`] are its questions to the user, [`answers`] what the user types, [`screen`] shows events, in the words of
+//! [`watch`](crate::watch).
 
 mod answers;
 mod http;

@@ -1,4 +1,4 @@
-//! A limit of the configuration file. Its mistakes are told in words, not as a type of Rust.
+//! Parses a limit of the configuration file. Errors are in plain words and name no Rust type.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `baton store copy`: copies sessions from one store to another, as often as one likes.
+//! `baton store copy`: copies sessions from one store to another, and can be repeated.
 
 use std::process::ExitCode;
 use std::sync::Arc;

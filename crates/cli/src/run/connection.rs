@@ -1,6 +1,7 @@
 //! The connection to the process that holds a session: a task that reads the event stream, and reconnects when it breaks.
 //!
-//! A task, because the reader waits for other things too: nothing that was begun is lost when it stops waiting.
+//! It is a task because its reader also waits for other things: a read that has begun is not lost when the reader stops
+//! waiting for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What answers, in words: the engine of a session, or its model and endpoint.
+//! Describes in words what answers: the engine of a session, or its model and endpoint.
 
 use baton_runtime::ServerEndpoint;
 

@@ -1,4 +1,4 @@
-//! What has happened to a prompt, and the exit code for it.
+//! The progress of a prompt, and its exit code.
 
 use std::collections::BTreeSet;
 

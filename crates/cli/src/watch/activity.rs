@@ -1,4 +1,4 @@
-//! What a session is doing, in a few words: for the status line of a terminal that nothing else is printed to.
+//! Describes in a few words what a session is doing, for the status line while nothing else is printed.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

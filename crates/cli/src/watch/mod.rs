@@ -1,5 +1,5 @@
-//! What a session does, in words for somebody who watches it at a terminal. The words are made from the session's events
-//! alone. This module prints nothing, and escapes nothing: texts of tools and models are untrusted.
+//! Describes a session's events in words, for a terminal. Prints nothing and escapes nothing: texts of tools and models are
+//! untrusted.
 
 mod activity;
 mod tool_output;

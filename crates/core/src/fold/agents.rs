@@ -1,4 +1,4 @@
-//! Folds events of sub-agents. Of the main conversation they change only the list of its sub-agents, and the usage.
+//! Folds events of sub-agents. In the main conversation, they change only the list of sub-agents and the usage.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! URLs: which of them a grant or a rule is about.
+//! Decides which URLs a grant covers, and which a rule names.
 //!
 //! A URL is parsed by the `url` crate, once, and compared by scheme, host and port. The program that fetches it (an engine,
 //! for example) may use another parser, so a URL is *covered* only if its text is unambiguous: the authority that even a

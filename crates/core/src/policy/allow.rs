@@ -1,4 +1,4 @@
-//! Grants and allow rules: which requests they cover. A request that cannot be parsed is not covered.
+//! Decides which requests a grant or an allow rule covers. A request that cannot be parsed is not covered.
 
 use std::path::Path;
 

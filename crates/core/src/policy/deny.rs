@@ -1,4 +1,4 @@
-//! Deny rules, and the requests that they name. In doubt the match is [`Match::Unknown`], and a user is asked.
+//! Decides which requests a deny rule names. In doubt the match is [`Match::Unknown`], and a user is asked.
 
 use std::path::{Component, Path, PathBuf};
 

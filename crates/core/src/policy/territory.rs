@@ -5,7 +5,7 @@
 //! those needs approval each time, whatever was granted.
 //!
 //! Paths must be absolute and normal, with links resolved, because this module does no I/O. Any other path is outside.
-//! Special names compare without regard to case, as on some file systems: asking once too often does no harm.
+//! Special names compare without regard to case, as on some file systems: one needless question does no harm.
 //!
 //! The list of special names is short on purpose. It holds what is executed when a user opens a shell, enters or opens a
 //! directory, uses git or starts an agent. Files that are executed when a user builds or runs the project (`Makefile`,

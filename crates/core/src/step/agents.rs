@@ -6,9 +6,9 @@
 //!
 //! A synchronous call waits for the sub-agent it starts; a background call ends at once. In the second case the turn stays
 //! open until all its sub-agents have ended, the model is notified of each end, and prompts that arrive meanwhile join the
-//! turn. A sub-agent starts no others, and the model's own are limited in number ([`AgentLimits`]).
+//! turn. A sub-agent starts no others. [`AgentLimits`] bounds how many the model may start.
 //!
-//! A client can start a sub-agent, too; if no turn runs, one without a prompt is opened for it.
+//! A client can start a sub-agent, too; if no turn is running, a turn without a prompt is opened for it.
 
 use baton_protocol::event::{
     AssistantIdle, ExecutionMode, Outcome, SessionError, SubagentCompleted, SubagentFailed, SubagentStarted,

@@ -1,6 +1,6 @@
 //! Requests of one client or MCP server to the others: forms to fill in, slash commands to run, models to ask. The asker
-//! waits, so these requests end with it: with a client's connection, with a server's call. They are no part of a turn, and
-//! none of them is recorded.
+//! waits, so a request ends with the connection of its client or the call of its server. These requests belong to no turn
+//! and are not recorded.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Checks the answer to a form of an MCP server against its schema. Shallow, as such forms are: fields of a simple type.
+//! Checks the answer to a form of an MCP server against its schema. The check is shallow, because such forms have fields of
+//! simple types only.
 
 use serde_json::Value;
 

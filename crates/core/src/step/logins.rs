@@ -1,5 +1,5 @@
-//! Logins at MCP servers: requests of the session, beside its turns. A turn does not wait for one; it goes on without the
-//! server, and a later turn has it.
+//! Logins at MCP servers: requests of the session, beside its turns. A turn does not wait for a login: it continues without
+//! the server, which a later turn can use.
 
 use baton_protocol::event::{LoginRequested, RequestClosed};
 use baton_protocol::{Author, Json, RequestId};

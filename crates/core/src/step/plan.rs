@@ -1,8 +1,8 @@
 //! Plans that need approval.
 //!
 //! The model proposes a plan with a tool call, which waits like a question to the user: durable under its id, put to a
-//! capable client, closed by the first answer. On approval the session leaves plan mode in the way that was chosen, in the
-//! same write as the answer.
+//! capable client, closed by the first answer. On approval, the session changes to the chosen mode in the same write as the
+//! answer.
 
 use baton_protocol::event::{AgentMode, ApprovalsChanged, ExitPlanModeCompleted, PlanAction, PlanAnswer};
 use baton_protocol::permission::Approval;

@@ -1,4 +1,4 @@
-//! Prompts: accepted, queued, prepared, in the conversation.
+//! Takes prompts from acceptance through the queue and their preparation into the conversation.
 
 use baton_protocol::PromptId;
 use baton_protocol::event::{

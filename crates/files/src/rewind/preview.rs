@@ -1,4 +1,4 @@
-//! What a rewind of files would undo.
+//! Previews what a rewind of files would undo.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! of the runtime that sends the asks on to the server that holds the session (its *owner*), and delivers that server's
 //! events to its own clients. At the owner, [`serve`] gives an edge what it would have if it were there.
 //!
-//! The messages are values; links carry them. What a link looks like on the wire is not known here ([`Peers`]).
+//! The messages are values, which links carry. [`Peers`] hides what a link looks like on the wire.
 
 mod owner;
 

@@ -1,7 +1,7 @@
 //! Messages of JSON-RPC, as every transport carries them: parsed from bytes, and made into JSON.
 //!
-//! Parameters and results stay plain JSON, so that one unusual entry costs itself only. A response that cannot be parsed
-//! fails its own request. What a message means is decided in [`super::peer`] and [`super::handler`].
+//! Parameters and results stay plain JSON, so that one unusual entry does not make the others unreadable. A response that
+//! cannot be parsed fails its own request. What a message means is decided in [`super::peer`] and [`super::handler`].
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -1,4 +1,4 @@
-//! Errors reported by providers: found in any form of response, and classified.
+//! Finds the error of a provider in any form of response, and classifies it.
 
 use serde_json::Value;
 

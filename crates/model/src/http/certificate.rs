@@ -1,4 +1,4 @@
-//! Certificates that are not trusted, in words.
+//! Explains in words why a certificate is not trusted.
 
 use std::error::Error as StdError;
 use std::io;

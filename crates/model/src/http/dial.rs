@@ -1,7 +1,7 @@
-//! Connections are opened for the request that needs one, and for no other.
+//! Drops connections that their request no longer needs.
 //!
 //! The pool of the HTTP library opens a new connection while it waits for one that is just being returned. If the returned
-//! one is first, the library finishes the new one in the background and keeps it, without a byte ever being sent on it. A
+//! one comes first, the library finishes the new one in the background and keeps it, without a byte ever being sent on it. A
 //! server that is shut down then waits for a request that does not come.
 //!
 //! The library finishes such a connection in a task of its own. [`Dialing`] notices that it is not polled by its request any

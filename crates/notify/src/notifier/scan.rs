@@ -1,5 +1,5 @@
-//! What no session reports: requests that others answered, sessions that nobody has opened, and turns that ended just before a
-//! server was killed.
+//! Finds what no session reports: requests that were answered elsewhere, sessions that nobody has opened, and turns that
+//! ended just before a server was killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Reading an archive that anybody may have written. Nothing is taken on trust: names become [`ArchiveMember`]s, all but regular
-//! files are refused, and every size is counted against the bytes that are really there.
+//! Reads an archive that anybody may have written, and trusts nothing in it: names become [`ArchiveMember`]s, all but
+//! regular files are refused, and every size is counted against the bytes that are really there.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,6 +1,7 @@
-//! People of a restored database. They are those of the time of the backup; some may have been removed since.
+//! People of a restored database. They are as they were at the time of the backup; some may have been removed since.
 //!
-//! Logins and links end: a browser or a link that was revoked must not work again. Tokens stay, and the operator is told whose.
+//! Logins and links end: a browser or a link that was revoked must not work again. Tokens stay, and the operator is told
+//! whose.
 
 use std::path::Path;
 

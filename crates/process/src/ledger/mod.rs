@@ -1,11 +1,11 @@
 //! The processes that a server runs, recorded for the next server in case this one is killed (see [`crate::reap`]).
 //!
-//! One small file for each server. It holds the tags of its sessions, written before any process is started under them,
-//! and the leader of each process group. The start itself is announced before, because the server may be paused or killed
-//! between the start and the entry of the leader. Entries of ended processes are removed, so
-//! that the size of the file depends on what runs now, not on everything that ever ran. Every second, while
-//! anything runs, the time at which each leader was last seen is updated: once a leader has ended, only processes that
-//! started before that time certainly belong to its session.
+//! One small file for each server. It holds the tags of its sessions, written before any process is started under them, and
+//! the leader of each process group. A start is announced before it happens, because the server may be paused or killed
+//! between the start and the entry of the leader. Entries of ended processes are removed, so that the size of the file
+//! depends on what runs now, not on everything that ever ran. Every second, while anything runs, the time at which each
+//! leader was last seen is updated: once a leader has ended, only processes that started before that time certainly belong
+//! to its session.
 //!
 //! The page cache survives the death of a process, and after the death of the machine there is nothing to reap: nothing
 //! is synced.

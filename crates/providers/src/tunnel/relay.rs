@@ -2,7 +2,8 @@
 //!
 //! The server that holds a session has an [`EdgeOffer`] for each server that carries requests of the session: calls to the
 //! carrier go over the link, and parts of responses come back over it. The server that the client is connected to has
-//! [`Relays`]: it calls the client, and passes the parts of its responses on. What the link looks like is not known here.
+//! [`Relays`]: it calls the client, and passes the parts of its responses on. This module does not know what the link looks
+//! like.
 
 use std::sync::Arc;
 

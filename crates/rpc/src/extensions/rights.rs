@@ -1,5 +1,5 @@
-//! What an extension may call: methods of its own session that read it, work in it, or answer calls to the extension. Not
-//! those that answer for a user, change rules, or reach other sessions and the server.
+//! Lists the methods that an extension may call: those that read its own session, work in it, or answer calls to the
+//! extension. Methods that answer for a user, change rules, or reach other sessions or the server are not among them.
 
 use baton_protocol::Json;
 use baton_protocol::params::OnlySession;

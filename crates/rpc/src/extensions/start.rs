@@ -1,4 +1,4 @@
-//! Starting extensions: found, trusted, started, joined.
+//! Starts extensions: finds them, checks trust, starts their processes and joins them to the session.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! News of sessions that other servers created or deleted, for the clients of this one. Read every second; a list of
-//! sessions is complete without them.
+//! News of sessions that other servers created or deleted, for the clients of this one. They are read every second. Lists of
+//! sessions are complete without them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A session, as its add-ons see it.
+//! Implements the add-ons' view of a session.
 
 use baton_addons::{Awaited, SessionPort};
 use baton_ask::Ask;

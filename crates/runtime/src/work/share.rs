@@ -1,4 +1,4 @@
-//! Keeps the files of a session where every server can fetch them, if servers share the store.
+//! Sends changed files of a session to the store, if servers share it, so that every server can fetch them.
 
 use std::sync::Arc;
 

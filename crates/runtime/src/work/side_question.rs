@@ -1,4 +1,4 @@
-//! Side questions: answered by the model with the conversation as context, and not recorded.
+//! Side questions, which the model answers with the conversation as context. They are not recorded.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Results of statements as text for the model, of which no more is collected than is shown.
+//! Renders the results of statements as text for the model, and collects no more than it shows.
 
 use rusqlite::types::ValueRef;
 

@@ -1,4 +1,4 @@
-//! Files that servers share. Stores without them pass.
+//! Files that servers share. Stores without shared files pass.
 
 use bytes::Bytes;
 

@@ -1,8 +1,9 @@
 //! Markdown on a terminal, rendered while it arrives: headings, emphasis, lists, quotes, code and tables.
 //!
 //! The text is escaped before it comes here, so the only escape sequences in the result are the styles added below. Text is
-//! shown as soon as its meaning is known: prose word by word at the latest, a span such as `**bold**` with its end, a line of code with its
-//! line break, a table with its last row. Prose is broken between words, and keeps its indentation; code is not broken. Links stay as written, so that the address is visible.
+//! shown as soon as its meaning is known: prose word by word at the latest, a span such as `**bold**` with its end, a line
+//! of code with its line break, a table with its last row. Prose is broken between words, and keeps its indentation; code is
+//! not broken. Links stay as written, so that the address is visible.
 
 mod inline;
 mod table;

@@ -1,9 +1,9 @@
 //! Rows of a line: rendered text that arrives in parts is broken between words.
 //!
 //! A word in the first half of a row is shown while it arrives. In the second half, it is held back until it ends, because
-//! only then is it known whether it fits. A word that fits no row stays where it is, so that a long link can be copied whole. Text without
-//! spaces, such as Chinese, is broken between its wide characters. Styles take no columns; a row that begins inside a span
-//! continues its styles behind the indentation.
+//! only then is it known whether it fits. A word that fits no row stays where it is, so that a long link can be copied
+//! whole. Text without spaces, such as Chinese, is broken between its wide characters. Styles take no columns; a row that
+//! begins inside a span continues its styles behind the indentation.
 
 use super::RESET;
 use crate::columns::{char_width, styled_width};

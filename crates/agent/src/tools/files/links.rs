@@ -1,4 +1,4 @@
-//! Directories and files that are replaced by links between a request and its call.
+//! Tests of directories and files that are replaced by links between a request and its call.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,8 +1,8 @@
 //! The environment of commands.
 //!
 //! It is built once. The guard of Baton's home expands the words of a line from the same value that the shell is started
-//! with, so that `"docs/$PAGER"` is judged as what it becomes. A variable whose value only the shell knows has no value
-//! here, which is not the same as an empty one: the guard asks about lines that use it.
+//! with, so that `"docs/$PAGER"` is judged as what it becomes. A variable whose value only the shell knows is unknown here,
+//! not empty: a line that uses it needs approval.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -9,8 +9,8 @@
 //! Where a word can mean several files, it means all of them here: `..` behind a link is the parent of the link for `cd`,
 //! and of its target for the kernel. What only the shell knows could be any file, and counts as Baton's home.
 //!
-//! Opaque lines are skipped: no grant covers them. So are words that a program runs as code (`eval`, `python -c`, `make`):
-//! the grant for it is one for whatever that code does.
+//! Opaque lines are skipped: no grant covers them. So are words that a program runs as code (`eval`, `python -c`, `make`): a
+//! grant for such a program covers whatever its code does.
 
 mod expansion;
 mod glob;

@@ -1,4 +1,4 @@
-//! Arguments with which the readers of the catalogue are harmless.
+//! Lists the arguments with which the read-only programs of the catalogue stay harmless.
 //!
 //! Programs that can neither write nor run anything accept any arguments. The others accept the options that are listed
 //! here, in full: neither abbreviations such as `--outp`, nor options that a new version adds. An argument that is known

@@ -1,4 +1,4 @@
-//! Deny rules for shell lines: whether an argument names a command of a line.
+//! Decides whether the argument of a deny rule names a command of a shell line.
 //!
 //! Deny rules compare base names, without regard to case, quotes, paths and wrappers. If a command could run the named
 //! program without showing it, the match is [`Match::Unknown`], and a user is asked.

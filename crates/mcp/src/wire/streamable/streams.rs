@@ -1,4 +1,4 @@
-//! Streams of events: what they bring, and how one continues that ended too early.
+//! Reads streams of events, and resumes one that ended too early.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Expansion of words: the arguments that a word of a line can become.
 //!
-//! Exact where that is easy, and otherwise more than the shell would make of the word: a surplus path is one more that is
-//! checked. A word that only the shell can expand has no arguments here, and the line that it stands in is asked about.
+//! The expansion is exact where that is easy. Elsewhere it yields more than the shell would, and one more path is checked.
+//! For a word that only the shell can expand it yields nothing, and the line needs approval.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
