@@ -51,7 +51,7 @@ pub struct GithubServer {
     pub token: Option<String>,
 }
 
-/// What add-ons need of their process.
+/// Options of the add-ons of a process.
 pub struct AddonOptions {
     /// Baton's home.
     pub home: PathBuf,
@@ -79,7 +79,7 @@ pub struct AddonOptions {
     pub secrets: Arc<Secrets>,
 }
 
-/// What the add-ons of all sessions share; one per process.
+/// State that the add-ons of all sessions share; one per process.
 pub struct Addons {
     /// MCP servers of the user.
     pub user_servers: UserServers,

@@ -92,7 +92,7 @@ impl Installed {
     }
 }
 
-/// Where a plugin is installed from.
+/// The source that a plugin is installed from.
 enum Source {
     Marketplace { plugin: String, marketplace: String },
     Directory(PathBuf),

@@ -15,7 +15,7 @@ use crate::{changes, setup, terminal};
 /// Exit code for a plugin that is not installed.
 const NO_SUCH_PLUGIN: u8 = 3;
 
-/// What all subcommands use.
+/// State that all subcommands use.
 struct Plugins {
     runtime: Arc<Runtime>,
     cwd: PathBuf,

@@ -16,7 +16,7 @@ use crate::{changes, setup, terminal};
 /// Exit code for a skill that does not exist.
 const NO_SUCH_SKILL: u8 = 3;
 
-/// What all subcommands use.
+/// State that all subcommands use.
 struct Skills {
     runtime: Arc<Runtime>,
     cwd: PathBuf,

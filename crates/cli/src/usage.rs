@@ -20,7 +20,7 @@ pub(crate) fn print_usage(mut error: clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Suggests the command of which the unknown word has the same letters: `run` for `rnu`.
+/// Suggests a command that has the letters of the unknown word in another order: `run` for `rnu`.
 fn suggest(error: &mut clap::Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
     let letters = |word: &str| {

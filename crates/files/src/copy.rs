@@ -10,7 +10,7 @@ use baton_store::{Lease, StoreError};
 use crate::SessionFiles;
 use crate::shared::SharedDirectory;
 
-/// Where a store keeps the files of its sessions.
+/// The place where a store keeps the files of its sessions.
 pub enum FilePlace<'a> {
     /// A home, with a directory for each session.
     Home(PathBuf),

@@ -69,7 +69,7 @@ impl Look {
 }
 
 impl SharedDirectory {
-    /// Starts with a directory of which nothing is shared yet.
+    /// Starts with a directory whose files are not shared yet.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), known: BTreeMap::new() }

@@ -89,7 +89,7 @@ pub struct TokenVault {
     key: KeyPlace,
 }
 
-/// Why the file cannot be read.
+/// The reason why the file cannot be read.
 enum Unreadable {
     /// Its tokens are lost: a new login is needed.
     Lost(&'static str),

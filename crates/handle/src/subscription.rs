@@ -22,7 +22,7 @@ pub struct Subscription {
     missed: Arc<AtomicBool>,
 }
 
-/// What a subscription yields.
+/// An item of a subscription.
 pub enum Received {
     /// Events that are published together.
     Events(Arc<Batch>),

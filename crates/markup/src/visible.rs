@@ -12,7 +12,7 @@ pub enum Form {
     Prose,
     /// A diff. Keeps tabs, which are its layout; escapes trailing whitespace.
     Diff,
-    /// A command, path, URL, name or argument, of which every character matters. Also escapes tabs, trailing whitespace and
+    /// A command, path, URL, name or argument, in which every character matters. Also escapes tabs, trailing whitespace and
     /// every space other than U+0020.
     Exact,
 }

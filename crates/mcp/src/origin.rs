@@ -59,7 +59,7 @@ impl Origin {
         }
     }
 
-    /// Whether somebody else than the user and the user's programs wrote the declaration. Such a server is started only
+    /// Whether the declaration was written by anybody but the user and the user's programs. Such a server is started only
     /// after the user has agreed, and sees none of the user's secrets.
     #[must_use]
     pub fn is_foreign(&self) -> bool {

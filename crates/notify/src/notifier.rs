@@ -47,7 +47,7 @@ struct Reported {
     is_idle: bool,
 }
 
-/// What the task hears.
+/// A message to the task.
 enum Heard {
     /// The pending requests of a session have changed, by the records after this one.
     Waiting { facts: SessionFacts, after: Seq },

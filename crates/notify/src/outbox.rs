@@ -184,7 +184,7 @@ impl Outbox {
         Some((&entry.notification, entry.withdrawn.is_some()))
     }
 
-    /// Returns the requests of which notifications were not withdrawn.
+    /// Returns the requests whose notifications were not withdrawn.
     #[must_use]
     pub fn requests(&self) -> Vec<(SessionId, RequestId)> {
         let standing = self.entries.iter().filter(|entry| entry.withdrawn.is_none());
@@ -196,7 +196,7 @@ impl Outbox {
     }
 
     /// Whether a message with buttons, which somebody may press, is at one of the targets that `among` selects. A withdrawn one
-    /// counts until its buttons are gone: who presses them learns that the request was answered.
+    /// counts until its buttons are gone: a press of one replies that the request was answered.
     #[must_use]
     pub fn awaits_answer(&self, among: impl Fn(&Target) -> bool) -> bool {
         let asking = self.entries.iter().filter(|entry| entry.notification.can_be_denied());

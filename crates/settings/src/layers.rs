@@ -80,13 +80,13 @@ impl Layers {
         Self { base, layers: Ordered::default(), changes: SettingsChanges::default() }
     }
 
-    /// Adds what a client brings that joins now.
+    /// Adds the settings of a client that joins now.
     pub fn join(&mut self, at: u64, client: ClientId, params: &SessionParams, legacy: bool) {
         self.layers.push(at, Layer::Join { client, params: Box::new(params.clone()), legacy });
         self.shrink();
     }
 
-    /// Adds what a client brought that joined at an earlier position, unless it is known.
+    /// Adds the settings of a client that joined at an earlier position, unless they are known.
     pub fn rejoin(&mut self, at: u64, client: ClientId, params: &SessionParams, legacy: bool) {
         let is_it = |(position, layer): &(u64, Layer)| {
             *position == at && matches!(layer, Layer::Join { client: known, .. } if *known == client)
@@ -121,7 +121,7 @@ impl Layers {
         }
     }
 
-    /// Returns the settings that all parts make.
+    /// Returns the sum of all parts.
     #[must_use]
     pub fn sum(&self) -> Settings {
         let mut settings = self.base.clone();
@@ -136,7 +136,7 @@ impl Layers {
     }
 }
 
-/// Something of which nothing may be left after a later one.
+/// A part of the settings that later parts can replace completely.
 trait Part {
     fn is_replaced_by(&self, later: &Self) -> bool;
 }

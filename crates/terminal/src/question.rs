@@ -54,7 +54,7 @@ impl Question {
         Self { headline, sections: Vec::new(), choices: Vec::new() }
     }
 
-    /// Adds text of which every character matters. Empty text is left out.
+    /// Adds text in which every character matters. Empty text is left out.
     pub fn exact(self, label: &'static str, text: &str) -> Self {
         self.section(label, text, Form::Exact)
     }

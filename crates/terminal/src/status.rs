@@ -49,7 +49,7 @@ impl StatusLine {
         }
     }
 
-    /// Erases the row of the cursor, whoever has written it: a terminal shows some keys as text.
+    /// Erases the row of the cursor, also text of keys that the terminal has shown there.
     pub fn clear(&mut self) {
         if self.is_possible {
             self.is_shown = false;

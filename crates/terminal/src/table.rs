@@ -18,7 +18,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) {
     table_with_notes(header, rows, &[], &[]);
 }
 
-/// Prints rows under a header, of which no cell is cut.
+/// Prints rows under a header, and cuts no cell.
 pub fn whole_table(header: &[&str], rows: &[Vec<String>]) {
     // Only the last cell of a row is cut: an empty one.
     let header: Vec<&str> = header.iter().copied().chain([""]).collect();

@@ -15,7 +15,7 @@ pub struct Shares {
     held: Mutex<HashMap<Author, usize>>,
 }
 
-/// One that somebody holds. Dropping it returns it.
+/// A share that a person holds. Dropping it returns it.
 #[derive(Debug)]
 pub struct Share {
     shares: Arc<Shares>,
@@ -23,7 +23,7 @@ pub struct Share {
 }
 
 impl Shares {
-    /// Creates shares of which a person may hold `max`, and at least one.
+    /// Creates shares. A person may hold `max` of them, and at least one.
     #[must_use]
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { max: max.max(1), held: Mutex::default() })

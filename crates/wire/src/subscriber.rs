@@ -104,7 +104,7 @@ impl Cursor {
     }
 }
 
-/// Whether events of this type are deltas or progress, of which a later event has the whole.
+/// Whether events of this type are deltas or progress, whose whole a later event contains.
 pub fn is_delta(kind: &str) -> bool {
     kind.ends_with("_delta") || matches!(kind, "tool.execution_partial_result" | "tool.execution_progress")
 }

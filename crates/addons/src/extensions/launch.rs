@@ -27,7 +27,7 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 /// Bytes of stderr that are kept, for the reason of a failure.
 const MOST_DIAGNOSTICS: usize = 4 * 1024;
 
-/// How to start an extension.
+/// Parameters for starting an extension.
 pub(super) struct Launch<'a> {
     /// The extension.
     pub(super) found: &'a Available,

@@ -59,7 +59,7 @@ pub struct Execution {
     pub(super) over: CancellationToken,
 }
 
-/// How an execution ended.
+/// The end of an execution.
 pub(super) struct ExecutionEnd {
     pub(super) settled: Settled,
     /// Whether the client may still execute the run, because it could not be told to stop.

@@ -371,7 +371,7 @@ impl SessionWorkflows {
         Ok(changed.and_then(|(was_running, run)| was_running.then_some(run)))
     }
 
-    /// Settles a run as interrupted. Its client, if it returns, is told to stop.
+    /// Settles a run as interrupted. Asks its client to stop, if that returns.
     async fn interrupt(&self, run: &str) -> Result<Option<Run>, WorkflowError> {
         let interrupted = self.try_settle(run, Settled::halted("it was interrupted")).await?;
         if let Some(executor) = interrupted.as_ref().and_then(Executor::of) {

@@ -4,7 +4,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 
-/// Subcommands of which one is the default.
+/// Subcommands with a default.
 pub trait WithDefault: Subcommand {
     /// Flags of the default, which the command takes without a subcommand.
     type Flags: Args;

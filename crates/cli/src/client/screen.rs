@@ -300,7 +300,7 @@ impl Screen {
     }
 }
 
-/// Why the model stopped before its answer was complete; none if it is.
+/// The reason why the model stopped before its answer was complete; none if it is.
 fn incomplete(usage: &AssistantUsage) -> Option<&'static str> {
     match usage.finish_reason.as_deref() {
         Some("length") => Some("! the answer is cut off: the model reached its limit of output tokens"),

@@ -19,7 +19,7 @@ use crate::terminal::{self, Keyboard, Typed};
 /// Exit code of a login that was interrupted.
 const INTERRUPTED: u8 = 130;
 
-/// How to log in.
+/// The way to log in.
 pub(super) struct How {
     pub(super) may_open_browser: bool,
     pub(super) port: Option<u16>,

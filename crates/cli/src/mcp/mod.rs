@@ -29,7 +29,7 @@ pub(crate) use self::list::unusable_programs;
 /// Exit code for a server that does not exist.
 const NO_SUCH_SERVER: u8 = 3;
 
-/// What all subcommands use.
+/// State that all subcommands use.
 struct Surroundings {
     config: Config,
     environment: Environment,

@@ -24,7 +24,7 @@ const STABLE: Duration = Duration::from_secs(1);
 /// Number of events that are read ahead.
 const READ_AHEAD: usize = 64;
 
-/// Where a restarted server is looked for: it may listen at another address.
+/// The place to look for a restarted server, which may listen at another address.
 pub(super) struct Home {
     pub(super) path: PathBuf,
     pub(super) token: Option<String>,

@@ -4,7 +4,7 @@ use crate::args::RunArgs;
 
 use crate::terminal;
 
-/// What the user wants to send.
+/// The prompt of the user.
 pub(super) enum GivenPrompt {
     /// This prompt.
     Text(String),

@@ -38,7 +38,7 @@ pub(super) enum Work {
     Requests,
 }
 
-/// What a session sends.
+/// A message of a session.
 pub(super) enum Arrived {
     /// An event, parsed and as it is stored.
     Event(Box<Event>, String),
@@ -48,7 +48,7 @@ pub(super) enum Arrived {
     Reconnected,
 }
 
-/// What became of an answer.
+/// The outcome of an answer.
 pub(super) enum Answered {
     /// It counts.
     Accepted,

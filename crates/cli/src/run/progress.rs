@@ -99,7 +99,7 @@ impl Progress {
     }
 }
 
-/// Whether somebody said no. Rules and hooks decide by themselves, and a cancel has an exit code of its own.
+/// Whether a user rejected the call. Rules and hooks decide by themselves, and a cancel has an exit code of its own.
 fn is_rejection(outcome: &PermissionOutcome) -> bool {
     matches!(outcome, PermissionOutcome::DeniedInteractivelyByUser { .. })
 }

@@ -282,7 +282,7 @@ fn explained(wants: PermissionRequest, Asked { reason, grantable }: &Asked) -> P
     wants
 }
 
-/// Who decided about a request.
+/// The author of a decision about a request.
 enum Decider {
     /// A deny rule.
     Rules,

@@ -19,11 +19,11 @@ use crate::{ActorMessage, Batch, Failure, Handle, Port, Residence, Responder, va
 
 type ToEdge = mpsc::UnboundedSender<FromOwner>;
 
-/// What an edge is served with.
+/// The session, tasks and tunnel with which an edge is served.
 pub struct Service {
     /// The session.
     pub handle: Handle,
-    /// Tracks what waits for replies.
+    /// Tracks asks that have no reply yet.
     pub tasks: TaskTracker,
     /// The tunnel of this server, for edges that carry model requests.
     pub tunnel: Arc<Tunnel>,

@@ -43,7 +43,7 @@ const DELETING: Duration = Duration::from_secs(2);
 /// A server, as the half of a transport that sends.
 pub(super) struct Streamable(Arc<Server>);
 
-/// What a server sent, as the half of a transport that receives.
+/// The receiving half of the transport.
 pub(super) struct Inbox(mpsc::Receiver<Message>);
 
 struct Server {

@@ -10,7 +10,7 @@ use crate::exchange::{self, Assemble};
 use crate::usage::OpenAiUsage;
 use crate::{Delta, ModelError, ModelResponse, Request, Sink, failure};
 
-/// How choices are combined.
+/// The way to combine choices.
 struct Combination {
     /// Separator between the texts of two choices.
     separator: &'static str,

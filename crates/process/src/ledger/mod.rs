@@ -67,7 +67,7 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// Where a ledger is stored, and whose it is.
+/// The file of a ledger, and its owner.
 struct Location {
     owner: Instance,
     directory: PathBuf,
@@ -147,7 +147,7 @@ impl Ledger {
         self.0.write(&Line::Group { leader, seen, members });
     }
 
-    /// Removes a process group of which no process is left.
+    /// Removes a process group that has no process left.
     pub(crate) fn ended(&self, leader: ProcessIdentity) {
         self.0.write(&Line::EndedGroup { leader: pair(leader) });
     }

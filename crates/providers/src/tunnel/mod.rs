@@ -92,7 +92,7 @@ enum CarrierId {
 /// A request that has no complete response yet.
 struct CarriedRequest {
     carrier: CarrierId,
-    /// Delivers a part of the response. Returns whether somebody waits for it.
+    /// Delivers a part of the response. Returns whether a request still waits for it.
     deliver: Box<dyn Fn(ResponsePart) -> bool + Send>,
     /// Set for a request of another server.
     relayed: Option<Relayed>,

@@ -79,7 +79,7 @@ impl TunnelTransport {
         Ok(tunneled)
     }
 
-    /// Registers a request with whoever carries requests now: between two attempts it may have been replaced.
+    /// Registers a request with the current carrier, which may have changed since the last attempt.
     fn register(&self) -> Result<TunnelRequest, TransportError> {
         let id = Uuid::new_v4().to_string();
         let (sender, parts) = mpsc::unbounded_channel();

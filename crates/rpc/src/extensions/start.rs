@@ -195,7 +195,7 @@ enum Permitted {
     Disabled,
 }
 
-/// Why an extension is not served any longer.
+/// The reason why an extension is no longer served.
 enum Ended {
     Exited,
     Late,

@@ -27,7 +27,7 @@ enum OpenKind {
     Remote,
 }
 
-/// Parameters of all kinds. Not an enum with a variant for each: serde would read all settings of a session by way of a copy,
+/// Parameters of all kinds. Not an enum with a variant for each: serde would first copy all settings of a session,
 /// with code of its own.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

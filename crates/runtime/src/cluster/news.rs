@@ -271,7 +271,7 @@ impl Runtime {
     }
 }
 
-/// What this server wants to know of the sessions of others.
+/// The interest of this server in the sessions of others.
 struct Wanted {
     /// Number of readers of lists.
     readers: watch::Receiver<usize>,
@@ -299,7 +299,7 @@ impl Wanted {
     }
 }
 
-/// Sessions of other servers whose creation was announced: the store tells of it, too, and neither is always first.
+/// Sessions of other servers whose creation was announced. The store reports it, too, and either report may come first.
 #[derive(Default)]
 pub(crate) struct Created(Mutex<VecDeque<SessionId>>);
 

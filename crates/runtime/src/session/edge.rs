@@ -24,7 +24,7 @@ use crate::extension_host::start_ask;
 use crate::session::Handle;
 use crate::session::actor::{LINGER, Loading, Survivors};
 
-/// Why an edge ends.
+/// The reason why an edge ends.
 pub(crate) enum Ending {
     /// The owner is lost, or holds the session no more: it is to be found again.
     Lost(Box<Survivors>),

@@ -15,7 +15,7 @@ pub(super) struct Inline {
     last: char,
 }
 
-/// What stands at a special character.
+/// The meaning of a special character.
 enum InlineMatch {
     /// A span or an escape, rendered, and its length in the source.
     Span(String, usize),

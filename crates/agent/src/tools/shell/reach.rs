@@ -102,7 +102,7 @@ fn reached(line: &Commands<'_>, around: &LineContext) -> Option<PathBuf> {
     })
 }
 
-/// What a command reaches.
+/// The files that a command reaches.
 enum Reach {
     /// No guarded file.
     Nothing,

@@ -32,7 +32,7 @@ pub(super) struct Awaited<'a> {
     pub(super) method: &'a str,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 enum End {
     /// With the response.
     Responded,

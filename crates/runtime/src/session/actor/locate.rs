@@ -15,7 +15,7 @@ const SEARCH: Duration = Duration::from_secs(10);
 /// Pause between two looks.
 const SEARCH_PAUSE: Duration = Duration::from_millis(150);
 
-/// Where a session was found.
+/// The place where a session was found.
 pub(super) enum Located {
     /// It was acquired.
     Here(Box<Opened>),

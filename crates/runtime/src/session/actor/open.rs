@@ -78,7 +78,7 @@ struct Created {
     attached: Attached,
 }
 
-/// Why an acquired session has no actor.
+/// The reason why an acquired session has no actor.
 enum NotLoaded {
     /// Clients wait for the session: it is to be found again.
     TryAgain(Box<Loading>),

@@ -115,7 +115,7 @@ fn pattern(word: &[Piece<'_>], variables: &Variables<'_>, tildes: Tildes) -> Opt
     Some(Some(pattern).filter(|_| has_tilde || tildes == Tildes::Literal))
 }
 
-/// What a `~` outside quotes stands for.
+/// The meaning of a `~` outside quotes.
 enum Tilde {
     Literal,
     Home,

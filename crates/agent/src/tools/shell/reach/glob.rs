@@ -11,7 +11,7 @@ const MOST_ENTRIES: usize = 20_000;
 /// Limit on the paths that the globs of a line match.
 const MOST_MATCHES: usize = 4_000;
 
-/// What is left of the limits of a line.
+/// The remaining limits of a line.
 pub(super) struct Budget {
     entries: usize,
     matches: usize,
