@@ -8,6 +8,7 @@ use anyhow::Context;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
 use baton_protocol::SessionId;
 use baton_runtime::Runtime;
+use baton_service::Service;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
@@ -37,7 +38,7 @@ pub(crate) async fn open_at(runtime: &Arc<Runtime>, port: u16) -> anyhow::Result
     let port = listener.local_addr()?.port();
     let token = Some(format!("{}{}", SessionId::random(), SessionId::random()));
     let options = HttpOptions { token, max_connections: 16, max_streams: 0, ..HttpOptions::default() };
-    let door = HttpDoor::new(runtime, options);
+    let door = HttpDoor::new(&Service::new(runtime), options);
     let tasks = runtime.tasks.clone();
     tasks.spawn(async move { door.serve(HttpListener::Tcp(listener)).await });
     Ok(format!("http://127.0.0.1:{port}/oauth/callback"))

@@ -18,6 +18,7 @@ use baton_notify::{Courier, Notifier};
 use baton_people::People;
 use baton_rpc::{RpcDoor, RpcOptions};
 use baton_runtime::Runtime;
+use baton_service::Service;
 use baton_runtime::cluster::Recovery;
 use tokio::net::{TcpListener, UnixListener};
 
@@ -186,11 +187,12 @@ impl Listeners {
             http.hosts.extend(share::network_address().map(|address| address.to_string()));
         }
         let page = WebApp { routes: baton_page::routes(), serves: baton_page::serves };
-        let door = HttpDoor::with_page(server, http, Some(people.clone()), Some(page));
+        let service = Service::new(server);
+        let door = HttpDoor::with_page(&service, http, Some(people.clone()), Some(page));
         let notifier = Notifier::start(server, courier);
-        let door = door.with_notifications(notifier.clone());
+        service.set_notifier(notifier.clone());
         let share = HttpShare { max_body, streams: door.streams() };
-        let door = door.mount("/v1", baton_crush::routes(server, workspaces, share));
+        let door = door.mount("/v1", baton_crush::routes(&service, workspaces, share));
         let mut listeners = Self {
             serving: Vec::new(),
             lines: Vec::new(),

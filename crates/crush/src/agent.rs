@@ -9,7 +9,7 @@ use baton_core::{Session, Withdrawn};
 use baton_protocol::attachment::{Attachment, KnownAttachment};
 use baton_protocol::event::{AbortReason, Prompt, SendMode};
 use baton_runtime::metadata;
-use baton_runtime::session::Handle;
+use baton_service::LiveSession;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -142,7 +142,7 @@ fn queued_prompts(session: &Session) -> Vec<String> {
 
 async fn queue_of(at: &SessionScope) -> CrushResult<Vec<String>> {
     // An idle session that is not live has no queue, and need not be loaded.
-    if at.scope.door.runtime.registry.get(at.id()).is_none() && !is_busy(&at.summary) {
+    if at.scope.door.service.live(&at.scope.caller, at.id()).is_none() && !is_busy(&at.summary) {
         return Ok(Vec::new());
     }
     Ok(queued_prompts(&at.open().inspect().await?.session))
@@ -180,10 +180,10 @@ pub(super) async fn shell(at: SessionScope, JsonBody(new): JsonBody<NewCommand>)
     if new.command.trim().is_empty() {
         return Err(CrushError::bad_request("the command is empty"));
     }
-    let handle = at.open();
+    let session = at.open();
     let by = Some(at.scope.author());
-    let running = RunningCommand { handle: &handle, name: Uuid::new_v4().to_string() };
-    let ran = handle.ask(RunCommand { name: running.name.clone(), command: new.command, by }).await?;
+    let running = RunningCommand { session: &session, name: Uuid::new_v4().to_string() };
+    let ran = session.ask(RunCommand { name: running.name.clone(), command: new.command, by }).await?;
     // The name is random, so it is not that of a running command.
     let ran = ran.unwrap_or_default();
     Ok(Json(json!({ "output": ran.output, "exit_code": ran.exit_code.unwrap_or(-1) })))
@@ -191,14 +191,14 @@ pub(super) async fn shell(at: SessionScope, JsonBody(new): JsonBody<NewCommand>)
 
 /// Ends the command when the request is cancelled.
 struct RunningCommand<'a> {
-    handle: &'a Handle,
+    session: &'a LiveSession,
     name: String,
 }
 
 impl Drop for RunningCommand<'_> {
     fn drop(&mut self) {
         // Has no effect on a command that has ended, and fails for a closed session, which has none.
-        drop(self.handle.tell(EndCommand { name: std::mem::take(&mut self.name) }));
+        drop(self.session.tell(EndCommand { name: std::mem::take(&mut self.name) }));
     }
 }
 

@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use baton_runtime::session::Failure;
+use baton_service::{Denied, OperationError};
 
 /// Error of a request, with its status.
 #[derive(Debug)]
@@ -67,6 +68,24 @@ impl From<Failure> for CrushError {
             Failure::NotFound(id) => Self::no_session(id.as_str()),
             Failure::Refused(why) => Self::conflict(why),
             Failure::Internal(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, failure.to_string()),
+        }
+    }
+}
+
+impl From<Denied> for CrushError {
+    fn from(denied: Denied) -> Self {
+        Self::new(StatusCode::FORBIDDEN, denied.to_string())
+    }
+}
+
+impl<E> From<OperationError<E>> for CrushError
+where
+    Self: From<E>,
+{
+    fn from(error: OperationError<E>) -> Self {
+        match error {
+            OperationError::Denied(denied) => denied.into(),
+            OperationError::Failed(error) => error.into(),
         }
     }
 }

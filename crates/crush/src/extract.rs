@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use baton_protocol::{Author, SessionId};
-use baton_runtime::session::Handle;
+use baton_service::sessions::ShowSession;
+use baton_service::{Caller, LiveSession};
 use baton_store::Summary;
 use http::StatusCode;
 use http::request::Parts;
@@ -75,20 +76,27 @@ struct SessionPath {
 pub(super) struct WorkspaceScope {
     pub(super) door: Shared,
     pub(super) workspace: Arc<Workspace>,
-    /// The person who sends the request; `None` for the owner.
-    pub(super) person: Option<Author>,
+    /// Who sends the request.
+    pub(super) caller: Caller,
 }
 
 impl WorkspaceScope {
     /// Returns the author of what the request changes: the person whom the door has identified, or else the client.
     pub(super) fn author(&self) -> Author {
-        self.person.clone().unwrap_or_else(Author::crush)
+        self.caller.author()
     }
 
-    /// Returns the handle of a session, and loads it if it is not live.
-    pub(super) fn open(&self, session: &SessionId) -> Handle {
-        self.door.runtime.registry.open(&self.door.runtime, session)
+    /// Returns a session, and loads it if it is not live.
+    pub(super) fn open(&self, session: &SessionId) -> LiveSession {
+        self.door.service.open_existing(&self.caller, session)
     }
+}
+
+/// Returns the sender of a request, as the door has identified it.
+fn caller_of(parts: &Parts) -> CrushResult<Caller> {
+    let caller = parts.extensions.get::<Caller>().cloned();
+    let missing = || CrushError::new(StatusCode::INTERNAL_SERVER_ERROR, "the request was not authenticated");
+    Ok(caller.ok_or_else(missing)?.as_client(Author::crush()))
 }
 
 impl FromRequestParts<Shared> for WorkspaceScope {
@@ -99,7 +107,7 @@ impl FromRequestParts<Shared> for WorkspaceScope {
         let Path(WorkspacePath { id }) = path.map_err(|error| CrushError::bad_request(error.body_text()))?;
         let found = id.parse().ok().and_then(|id: Uuid| door.workspaces.get(id));
         let workspace = found.ok_or_else(|| CrushError::not_found(format!("no such workspace: {id:?}")))?;
-        Ok(Self { door: door.clone(), workspace, person: parts.extensions.get().cloned() })
+        Ok(Self { door: door.clone(), workspace, caller: caller_of(parts)? })
     }
 }
 
@@ -114,8 +122,8 @@ impl SessionScope {
         &self.summary.session
     }
 
-    /// Returns the handle of the session, and loads it if it is not live.
-    pub(super) fn open(&self) -> Handle {
+    /// Returns the session, and loads it if it is not live.
+    pub(super) fn open(&self) -> LiveSession {
         self.scope.open(self.id())
     }
 }
@@ -136,7 +144,7 @@ impl FromRequestParts<Shared> for SessionScope {
 pub(super) async fn find_session(scope: &WorkspaceScope, sid: &str) -> CrushResult<Summary> {
     let unknown = || CrushError::no_session(sid);
     let id: SessionId = sid.parse().map_err(|_| unknown())?;
-    let summary = scope.door.runtime.store.summary(&id).await?.ok_or_else(unknown)?;
+    let summary = scope.door.service.perform(&scope.caller, ShowSession { id }).await?;
     if scope.workspace.contains(&summary) { Ok(summary) } else { Err(unknown()) }
 }
 

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::routing::{delete, get, post, put};
-use baton_runtime::Runtime;
+use baton_service::Service;
 use baton_wire::EventStreams;
 
 pub use self::registry::WorkspaceOptions;
@@ -50,7 +50,7 @@ pub struct HttpShare {
 
 /// State shared by all requests.
 struct Door {
-    runtime: Arc<Runtime>,
+    service: Service,
     options: WorkspaceOptions,
     workspaces: Arc<Workspaces>,
     http: HttpShare,
@@ -59,9 +59,9 @@ struct Door {
 type Shared = Arc<Door>;
 
 /// Returns the routes of the API, which the HTTP door mounts.
-pub fn routes(runtime: &Arc<Runtime>, options: WorkspaceOptions, http: HttpShare) -> Router {
-    let workspaces = Workspaces::new(runtime, &options);
-    all_routes().with_state(Arc::new(Door { runtime: runtime.clone(), options, workspaces, http }))
+pub fn routes(service: &Service, options: WorkspaceOptions, http: HttpShare) -> Router {
+    let workspaces = Workspaces::new(service, &options);
+    all_routes().with_state(Arc::new(Door { service: service.clone(), options, workspaces, http }))
 }
 
 fn all_routes() -> Router<Shared> {

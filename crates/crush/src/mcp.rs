@@ -4,13 +4,13 @@
 //! of its live sessions, and beside them those that are configured for its directory and start with the next prompt.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use axum::Json;
 use baton_ask::mcp::{DescribeMcpServers, McpServerOverview, SendToMcpServer};
 use baton_protocol::{Body, Json as AnyJson};
-use baton_runtime::session::Handle;
+use baton_service::LiveSession;
+use baton_service::mcp::ListMcpServers;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -32,7 +32,7 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 struct Known {
     server: McpServerOverview,
     /// None for a server that no live session uses.
-    session: Option<Handle>,
+    session: Option<LiveSession>,
 }
 
 impl Known {
@@ -44,9 +44,9 @@ impl Known {
     async fn send(&self, method: &str, params: Value) -> CrushResult<Value> {
         let name = &self.server.name;
         let unavailable = || CrushError::conflict(format!("the MCP server {name:?} is not connected"));
-        let handle = self.session.as_ref().filter(|_| self.is_connected()).ok_or_else(unavailable)?;
+        let session = self.session.as_ref().filter(|_| self.is_connected()).ok_or_else(unavailable)?;
         let (server, method) = (name.clone(), method.to_owned());
-        Ok(handle.ask(SendToMcpServer { server, method, params: AnyJson::from(params) }).await?)
+        Ok(session.ask(SendToMcpServer { server, method, params: AnyJson::from(params) }).await?)
     }
 
     /// Returns a list of the server; none if it has none, or does not answer in time.
@@ -66,13 +66,14 @@ impl Workspace {
     async fn servers(&self) -> BTreeMap<String, Known> {
         let mut known = BTreeMap::new();
         let sessions: Vec<_> = lock(&self.watches).keys().cloned().collect();
-        let live: Vec<Handle> = sessions.iter().filter_map(|id| self.runtime.registry.get(id)).collect();
-        let overviews = join_all(live.iter().map(|handle| async move {
-            (handle.clone(), handle.ask(DescribeMcpServers {}).await.unwrap_or_default())
+        let live: Vec<LiveSession> =
+            sessions.iter().filter_map(|id| self.service.live(&self.caller, id)).collect();
+        let overviews = join_all(live.iter().map(|session| async move {
+            (session.clone(), session.ask(DescribeMcpServers {}).await.unwrap_or_default())
         }));
-        for (handle, servers) in overviews.await {
+        for (session, servers) in overviews.await {
             for server in servers {
-                let found = Known { session: Some(handle.clone()), server };
+                let found = Known { session: Some(session.clone()), server };
                 let is_better =
                     known.get(&found.server.name).is_none_or(|other: &Known| !other.is_connected());
                 if is_better {
@@ -80,8 +81,8 @@ impl Workspace {
                 }
             }
         }
-        for (name, entry) in self.runtime.addons.catalogue.entries(Some(Path::new(&self.settings.path))).await
-        {
+        let list = ListMcpServers { cwd: Some(self.settings.path.clone().into()) };
+        for (name, entry) in self.service.perform(&self.caller, list).await.unwrap_or_default() {
             let declared = entry.chosen.declared;
             let status = match (entry.enabled, &declared.config) {
                 (false, _) => "disabled",

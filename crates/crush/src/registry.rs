@@ -17,7 +17,9 @@ use super::sessions::is_busy;
 use super::workspace::{Workspace, WorkspaceSettings};
 use super::{events, lock};
 use baton_runtime::lifecycle::Observer;
-use baton_runtime::{Runtime, context};
+use baton_runtime::context;
+use baton_service::Service;
+use baton_service::sessions::ListSessions;
 
 /// Maximum number of workspaces.
 const MAX_WORKSPACES: usize = 1024;
@@ -57,7 +59,7 @@ pub(crate) enum CreateError {
 
 /// The workspaces of a server.
 pub(crate) struct Workspaces {
-    runtime: Arc<Runtime>,
+    service: Service,
     state: Mutex<State>,
     /// Notified when the deadline of the next claim may have changed.
     changed: Notify,
@@ -71,17 +73,17 @@ struct State {
 }
 
 impl Workspaces {
-    pub(crate) fn new(runtime: &Arc<Runtime>, options: &WorkspaceOptions) -> Arc<Self> {
+    pub(crate) fn new(service: &Service, options: &WorkspaceOptions) -> Arc<Self> {
         let grace = GracePeriods { create: options.create_grace, detach: options.detach_grace };
         let state = State { claims: Claims::new(grace), by_id: HashMap::new() };
         let workspaces = Arc::new(Self {
-            runtime: runtime.clone(),
+            service: service.clone(),
             state: Mutex::new(state),
             changed: Notify::new(),
             sweeper: OnceLock::new(),
         });
         let witness: Arc<dyn Observer> = workspaces.clone();
-        runtime.lifecycle.add_observer(Arc::downgrade(&witness));
+        service.observe(Arc::downgrade(&witness));
         workspaces
     }
 
@@ -110,7 +112,7 @@ impl Workspaces {
             if is_new && state.by_id.len() >= MAX_WORKSPACES {
                 return Err(CreateError::TooMany);
             }
-            let workspace = known.unwrap_or_else(|| Arc::new(Workspace::new(&self.runtime, key, settings)));
+            let workspace = known.unwrap_or_else(|| Arc::new(Workspace::new(&self.service, key, settings)));
             state
                 .claims
                 .create(workspace.id, client, Instant::now())
@@ -120,7 +122,7 @@ impl Workspaces {
         };
         self.claims_changed();
         if is_new {
-            self.runtime.tasks.spawn(watch_busy_sessions(workspace.clone()).instrument(workspace.span()));
+            self.service.tasks().spawn(watch_busy_sessions(workspace.clone()).instrument(workspace.span()));
         }
         Ok(workspace)
     }
@@ -171,7 +173,7 @@ impl Workspaces {
     fn claims_changed(self: &Arc<Self>) {
         self.sweeper.get_or_init(|| {
             let workspaces = self.clone();
-            self.runtime.tasks.spawn(async move { workspaces.sweep().await });
+            self.service.tasks().spawn(async move { workspaces.sweep().await });
         });
         self.changed.notify_one();
     }
@@ -187,7 +189,7 @@ impl Workspaces {
                 }
             };
             tokio::select! {
-                () = self.runtime.stopping.cancelled() => return,
+                () = self.service.stopping().cancelled() => return,
                 () = self.changed.notified() => {}
                 () = expired => {
                     let unclaimed = lock(&self.state).claims.expire(Instant::now());
@@ -210,7 +212,7 @@ impl Workspaces {
         }
         if let Some(workspace) = state.by_id.remove(&workspace) {
             let span = workspace.span();
-            self.runtime.tasks.spawn(async move { workspace.close().await }.instrument(span));
+            self.service.tasks().spawn(async move { workspace.close().await }.instrument(span));
         }
     }
 }
@@ -243,7 +245,7 @@ impl Observer for Workspaces {
     fn missed(&self) {
         for workspace in self.all() {
             let span = workspace.span();
-            self.runtime.tasks.spawn(watch_busy_sessions(workspace).instrument(span));
+            self.service.tasks().spawn(watch_busy_sessions(workspace).instrument(span));
         }
     }
 
@@ -256,15 +258,15 @@ impl Observer for Workspaces {
 
 /// Watches the busy sessions of a new workspace's directory: those of other doors, and pending work of a stopped server.
 async fn watch_busy_sessions(workspace: Arc<Workspace>) {
-    for handle in workspace.runtime.registry.all() {
-        if let Ok(view) = handle.inspect().await
+    for session in workspace.service.all_live(&workspace.caller) {
+        if let Ok(view) = session.inspect().await
             && view.session.is_busy()
             && workspace.is_at(view.cwd())
         {
-            workspace.watch_after(&handle.id, view.head, Some(true));
+            workspace.watch_after(session.id(), view.head, Some(true));
         }
     }
-    let Ok(stored) = workspace.runtime.store.list().await else { return };
+    let Ok(stored) = workspace.service.perform(&workspace.caller, ListSessions).await else { return };
     for summary in stored {
         if workspace.contains(&summary) && is_busy(&summary) {
             workspace.watch_after(&summary.session, summary.head, None);

@@ -38,7 +38,7 @@ impl Workspace {
 
     /// Approves a request without the user. Shows it if the policy refuses that: allow-all mode would not allow it either.
     fn approve(self: &Arc<Self>, session: &SessionId, request: RequestId, pending: PendingRequest) {
-        let handle = self.runtime.registry.open(&self.runtime, session);
+        let live = self.service.open_existing(&self.caller, session);
         let workspace = Arc::clone(self);
         let person = self.prompting_person(session);
         let by = person.map_or_else(Author::unattended, |person| person.approving_everything());
@@ -49,7 +49,7 @@ impl Workspace {
                 workspace.show(pending);
             }
         };
-        drop(handle.ask_then(ask, show_if_refused));
+        drop(live.ask_then(ask, show_if_refused));
     }
 
     /// Publishes a change of a session.

@@ -19,6 +19,7 @@ use super::wire::{Message, MessageRole, Session, seconds};
 use super::workspace::creating_client;
 use baton_runtime::metadata;
 use baton_runtime::session::subscription::NoEvents;
+use baton_service::sessions::{CreateSession, DeleteSession, ListSessions};
 
 /// Titles that the client gives to a session before its first prompt.
 const PLACEHOLDERS: [&str; 4] = ["", "New Session", "Untitled Session", "non-interactive"];
@@ -26,7 +27,7 @@ const PLACEHOLDERS: [&str; 4] = ["", "New Session", "Untitled Session", "non-int
 const RECENT_SESSIONS: usize = 20;
 
 pub(super) async fn list(scope: WorkspaceScope) -> CrushResult<Json<Vec<Session>>> {
-    let all = scope.door.runtime.store.list().await?;
+    let all = scope.door.service.perform(&scope.caller, ListSessions).await?;
     let contained = all.iter().filter(|summary| scope.workspace.contains(summary));
     Ok(Json(contained.map(|summary| row(&scope, summary)).collect()))
 }
@@ -79,14 +80,15 @@ pub(super) async fn create(
     scope: WorkspaceScope,
     OptionalBody(new): OptionalBody<NewSession>,
 ) -> CrushResult<Json<Session>> {
-    let runtime = &scope.door.runtime;
-    let (id, joining) = (SessionId::random(), creating_client(runtime, &scope.workspace.key, scope.author()));
+    let (service, id) = (&scope.door.service, SessionId::random());
+    let joining = creating_client(service, &scope.workspace.key, scope.author());
     let client = joining.client;
-    let (handle, _) = runtime.registry.create(runtime, &id, joining, Arc::new(NoEvents)).await?;
-    handle.leave(client);
+    let create = CreateSession { id: id.clone(), joining, port: Arc::new(NoEvents) };
+    let (session, _) = service.perform(&scope.caller, create).await?;
+    session.leave(client);
     if !PLACEHOLDERS.contains(&new.title.trim()) {
         let change = Change::Name { name: new.title.trim().to_owned(), by_user: false };
-        handle.ask(Amend::by(scope.author(), change)).await?;
+        session.ask(Amend::by(scope.author(), change)).await?;
     }
     let created = bare_row(&find_session(&scope, id.as_str()).await?);
     let title = if new.title.is_empty() { created.title.clone() } else { new.title };
@@ -94,7 +96,7 @@ pub(super) async fn create(
 }
 
 pub(super) async fn show(at: SessionScope) -> CrushResult<Json<Session>> {
-    let fold = fold_history(&at.scope.door.runtime, at.id()).await?;
+    let fold = fold_history(&at.scope.door.service, &at.scope.caller, at.id()).await?;
     Ok(Json(with_presence(&at.scope, &at.summary, fold.row())))
 }
 
@@ -105,15 +107,15 @@ pub(super) async fn save(
 ) -> CrushResult<Json<Session>> {
     let title = new.title.trim();
     if !PLACEHOLDERS.contains(&title) && title != bare_row(&at.summary).title {
-        let handle = at.open();
+        let session = at.open();
         let change = Change::Name { name: title.to_owned(), by_user: true };
-        handle.ask(Amend::by(at.scope.author(), change)).await?;
+        session.ask(Amend::by(at.scope.author(), change)).await?;
     }
     show(at).await
 }
 
 pub(super) async fn delete(at: SessionScope) -> CrushResult<StatusCode> {
-    at.scope.door.runtime.delete(at.id()).await?;
+    at.scope.door.service.perform(&at.scope.caller, DeleteSession { id: at.id().clone() }).await?;
     Ok(StatusCode::OK)
 }
 
@@ -127,7 +129,7 @@ pub(super) async fn user_messages(at: SessionScope) -> CrushResult<Json<Vec<Mess
 
 /// Lists recent prompts of all sessions of the directory, newest first. The client offers them for reuse.
 pub(super) async fn all_user_messages(scope: WorkspaceScope) -> CrushResult<Json<Vec<Message>>> {
-    let all = scope.door.runtime.store.list().await?;
+    let all = scope.door.service.perform(&scope.caller, ListSessions).await?;
     let recent = all.iter().filter(|summary| scope.workspace.contains(summary)).take(RECENT_SESSIONS);
     let mut prompts = Vec::new();
     for summary in recent {
@@ -145,7 +147,7 @@ fn of_users(mut messages: Vec<Message>) -> Vec<Message> {
 /// Returns the messages of the history, with the streamed part of incomplete responses.
 async fn all_messages(scope: &WorkspaceScope, session: &SessionId) -> CrushResult<Vec<Message>> {
     let partials = scope.workspace.watch_of(session).map(|watch| watch.partials()).unwrap_or_default();
-    let mut fold = fold_history(&scope.door.runtime, session).await?;
+    let mut fold = fold_history(&scope.door.service, &scope.caller, session).await?;
     fold.add_partials(partials);
     Ok(fold.messages())
 }

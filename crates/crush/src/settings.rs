@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::fold::PROVIDER;
 use super::lock;
 use super::workspace::Workspace;
-use baton_runtime::providers::Models;
+use baton_service::server::{ListEndpointModels, ShowDefaultModel};
+use baton_service::{Caller, Service};
 
 /// Time limit for listing the models of a provider.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,9 +52,10 @@ pub(crate) struct ModelCatalog {
 
 impl ModelCatalog {
     /// Lists the models. If a provider does not respond in time, the catalog contains the default model only.
-    async fn load(models: &Models) -> Self {
-        let usual = tokio::time::timeout(LIST_TIMEOUT, models.usual()).await.ok();
-        let listed = tokio::time::timeout(LIST_TIMEOUT, models.list()).await;
+    async fn load(service: &Service, caller: &Caller) -> Self {
+        let usual = tokio::time::timeout(LIST_TIMEOUT, service.perform(caller, ShowDefaultModel)).await;
+        let usual = usual.ok().and_then(Result::ok);
+        let listed = tokio::time::timeout(LIST_TIMEOUT, service.perform(caller, ListEndpointModels)).await;
         let mut listed: Vec<Value> =
             listed.ok().and_then(Result::ok).unwrap_or_default().iter().map(model).collect();
         let default = usual.unwrap_or_else(|| "default".to_owned());
@@ -104,7 +106,7 @@ impl Workspace {
         match &*catalog {
             Some((loaded, known)) if loaded.elapsed() < MAX_AGE => known.clone(),
             _ => {
-                let new = Arc::new(ModelCatalog::load(&self.runtime.models).await);
+                let new = Arc::new(ModelCatalog::load(&self.service, &self.caller).await);
                 *catalog = Some((Instant::now(), new.clone()));
                 new
             }
@@ -122,7 +124,7 @@ impl Workspace {
     /// Returns the configuration in the client's format. The client fails without `options` and `providers`.
     pub(super) fn config(&self, catalog: &ModelCatalog, servers: &Value) -> Value {
         let (large, small) = self.selected(catalog);
-        let directory = self.runtime.options.home.join("crush").to_string_lossy().into_owned();
+        let directory = self.service.home().join("crush").to_string_lossy().into_owned();
         let mut config = json!({
             "models": { "large": large, "small": small },
             "providers": { PROVIDER: catalog.provider() },

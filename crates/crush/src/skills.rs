@@ -1,11 +1,10 @@
 //! Skills of a workspace, as crush's client lists them and puts them into prompts.
 
-use std::path::Path;
-
 use axum::Json;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use baton_runtime::skills::overview::{self, SkillOverview};
+use baton_runtime::skills::overview::SkillOverview;
+use baton_service::skills::{ListSkills, ShowSkill};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -20,9 +19,10 @@ const UNUSABLE: u8 = 1;
 impl Workspace {
     /// Returns the skills that sessions in the workspace use, and what is wrong about others.
     async fn skills(&self) -> (Vec<SkillOverview>, Vec<String>) {
-        match overview::overview(&self.runtime.addons, Some(Path::new(&self.settings.path))).await {
+        let list = ListSkills { cwd: Some(self.settings.path.clone().into()) };
+        match self.service.perform(&self.caller, list).await {
             Ok(found) => (found.skills.into_iter().filter(|skill| skill.enabled).collect(), found.problems),
-            Err(error) => (Vec::new(), vec![error]),
+            Err(error) => (Vec::new(), vec![error.to_string()]),
         }
     }
 
@@ -71,9 +71,10 @@ pub(super) async fn read(
     JsonBody(wanted): JsonBody<Wanted>,
 ) -> CrushResult<Json<Value>> {
     let workspace = &scope.workspace;
-    let cwd = Path::new(&workspace.settings.path);
-    let found = overview::read(&workspace.runtime.addons, Some(cwd), &wanted.skill_id).await;
-    let found = found.map_err(CrushError::conflict)?.filter(|(skill, _)| skill.enabled);
+    let cwd = Some(workspace.settings.path.clone().into());
+    let show = ShowSkill { cwd, name: wanted.skill_id.clone() };
+    let found = workspace.service.perform(&scope.caller, show).await;
+    let found = found.map_err(|error| error.map(CrushError::conflict))?.filter(|(skill, _)| skill.enabled);
     let unknown = || CrushError::not_found(format!("no such skill: {:?}", wanted.skill_id));
     let (skill, text) = found.ok_or_else(unknown)?;
     let result = json!({

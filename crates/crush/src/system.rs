@@ -31,7 +31,7 @@ pub(super) async fn health() -> StatusCode {
 /// Returns the version. It never equals the client's, so the client asks for a shutdown next ([`control`]).
 pub(super) async fn version(State(door): State<Shared>) -> Json<Value> {
     let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
-    let version = format!("baton-{}", door.runtime.options.version);
+    let version = format!("baton-{}", door.service.version());
     Json(
         json!({ "version": version, "commit": "", "build_id": version, "go_version": "", "platform": platform }),
     )
@@ -174,14 +174,14 @@ impl Stream {
             biased;
             event = self.reader.next() => event,
             () = self.scope.workspace.closed.cancelled() => None,
-            () = self.scope.door.runtime.stopping.cancelled() => None,
+            () = self.scope.door.service.stopping().cancelled() => None,
             () = tokio::time::sleep(HEARTBEAT) => Some(Bytes::from_static(b": still here\n\n")),
         }
     }
 }
 
 pub(super) async fn events(scope: WorkspaceScope, ClientKey(client): ClientKey) -> CrushResult<Response> {
-    let opened = scope.door.http.streams.open(scope.person.as_ref());
+    let opened = scope.door.http.streams.open(scope.caller.person().as_ref());
     let opened =
         opened.map_err(|error| CrushError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
     // Subscribed before it is attached, so that an attached client misses no event.
@@ -189,7 +189,7 @@ pub(super) async fn events(scope: WorkspaceScope, ClientKey(client): ClientKey) 
     let claim = scope.door.workspaces.attach(scope.workspace.id, client);
     let closed = || CrushError::not_found("the workspace was just closed");
     let claim = claim.ok_or_else(closed)?;
-    let elsewhere = scope.door.runtime.add_list_reader().await;
+    let elsewhere = scope.door.service.watch_all(&scope.caller).await?;
     let stream = Stream { reader, _claim: claim, scope, _opened: opened, _elsewhere: elsewhere };
     let events = stream::unfold(stream, |stream| async {
         let event = stream.next().await?;

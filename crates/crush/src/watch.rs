@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_protocol::{Body, ClientId, Event, SessionId};
-use baton_store::{Seq, Span, StoreError};
+use baton_store::{Record, Seq, Span, StoreError};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -18,9 +18,10 @@ use super::fold::{Fold, Partial};
 use super::wire::Session as Row;
 use super::workspace::Workspace;
 use super::{lock, mcp};
-use baton_runtime::Runtime;
-use baton_runtime::session::Handle;
+use baton_runtime::session::Failure;
 use baton_runtime::session::subscription::{Received, Subscription, subscribe};
+use baton_service::sessions::{ReadEvents, ShowSession};
+use baton_service::{Caller, OperationError, Service, LiveSession};
 
 /// Capacity of the subscription, in events. When it is exceeded, the store is read instead.
 const QUEUE: usize = 1024;
@@ -66,7 +67,12 @@ impl Workspace {
         if self.watch_of(session).is_some() {
             return Ok(());
         }
-        let head = self.runtime.store.summary(session).await?.map_or(Seq::ZERO, |summary| summary.head);
+        let show = ShowSession { id: session.clone() };
+        let head = match self.service.perform(&self.caller, show).await {
+            Ok(summary) => summary.head,
+            Err(OperationError::Failed(Failure::NotFound(_))) => Seq::ZERO,
+            Err(error) => return Err(error.into()),
+        };
         self.watch_after(session, head, None);
         Ok(())
     }
@@ -77,13 +83,13 @@ impl Workspace {
         if let Some(watch) = watches.get(session) {
             return watch.set_busy(busy);
         }
-        let client = self.runtime.new_client();
+        let client = self.service.new_client();
         let fold = Mutex::new(Fold::new(session.clone()));
         let watch = Arc::new(Watch { client, busy: AtomicBool::new(false), fold });
         watch.set_busy(busy);
         watches.insert(session.clone(), watch.clone());
         // Subscribed before the store is read, so that no event between the two is missed.
-        let subscription = self.runtime.registry.get(session).map(|handle| subscribe_to(&handle, client));
+        let subscription = self.service.live(&self.caller, session).map(|live| subscribe_to(&live, client));
         let span = tracing::info_span!(parent: None, "watch", workspace = %self.id, %session);
         let task = WatchTask {
             workspace: self.clone(),
@@ -92,7 +98,7 @@ impl Workspace {
             cursor: Seq::ZERO,
             reported: after,
         };
-        self.runtime.tasks.spawn(task.run(subscription).instrument(span));
+        self.service.tasks().spawn(task.run(subscription).instrument(span));
     }
 
     fn unwatch(&self, session: &SessionId, watch: &Arc<Watch>) {
@@ -103,9 +109,9 @@ impl Workspace {
     }
 }
 
-fn subscribe_to(handle: &Handle, client: ClientId) -> Subscription {
+fn subscribe_to(session: &LiveSession, client: ClientId) -> Subscription {
     let (port, subscription) = subscribe(QUEUE);
-    handle.hub.attach(client, port);
+    session.hub().attach(client, port);
     subscription
 }
 
@@ -131,25 +137,16 @@ struct WatchTask {
 impl WatchTask {
     async fn run(mut self, mut subscription: Option<Subscription>) {
         let closed = self.workspace.closed.clone();
-        let stopping = self.workspace.runtime.stopping.clone();
+        let stopping = self.workspace.service.stopping().clone();
         tokio::select! {
             () = self.follow(&mut subscription) => {}
             () = closed.cancelled() => {}
             () = stopping.cancelled() => {}
         }
-        if let Some(handle) = self.workspace.runtime.registry.get(&self.session) {
-            handle.hub.detach(self.watch.client);
+        if let Some(live) = self.workspace.service.live(&self.workspace.caller, &self.session) {
+            live.hub().detach(self.watch.client);
         }
         self.workspace.unwatch(&self.session, &self.watch);
-    }
-
-    /// Finds the session, here or at another server.
-    async fn find(&self) -> Option<Handle> {
-        let runtime = &self.workspace.runtime;
-        match runtime.registry.get(&self.session) {
-            Some(handle) => Some(handle),
-            None => runtime.relay(&self.session).await,
-        }
     }
 
     /// Follows the session until it is no longer live.
@@ -163,12 +160,13 @@ impl WatchTask {
                 self.receive(subscription).await;
             }
             // The session is no longer live, unless it was loaded again meanwhile.
-            let Some(handle) = self.find().await else { break };
-            *subscription = Some(subscribe_to(&handle, self.watch.client));
+            let Workspace { service, caller, .. } = &*self.workspace;
+            let Some(live) = service.live_anywhere(caller, &self.session).await else { break };
+            *subscription = Some(subscribe_to(&live, self.watch.client));
         }
         self.workspace.unwatch(&self.session, &self.watch);
         // A client that loaded it before `unwatch` found it watched, and did not start a watch.
-        if self.workspace.runtime.registry.get(&self.session).is_some() {
+        if self.workspace.service.live(&self.workspace.caller, &self.session).is_some() {
             self.workspace.watch_after(&self.session, self.cursor, None);
         }
     }
@@ -203,10 +201,10 @@ impl WatchTask {
         }
     }
 
-    async fn read_store(&mut self) -> Result<(), StoreError> {
+    async fn read_store(&mut self) -> Result<(), OperationError<StoreError>> {
         loop {
             let span = Span::After { after: self.cursor, limit: PAGE };
-            let page = self.workspace.runtime.store.read(&self.session, span).await?;
+            let page = read(&self.workspace.service, &self.workspace.caller, &self.session, span).await?;
             let full = page.len() == PAGE;
             page.into_iter().for_each(|record| self.apply(Some(record.seq), &record.body));
             if !full {
@@ -256,14 +254,29 @@ impl WatchTask {
     }
 }
 
+/// Reads stored events.
+async fn read(
+    service: &Service,
+    caller: &Caller,
+    session: &SessionId,
+    span: Span,
+) -> Result<Vec<Record>, OperationError<StoreError>> {
+    let read = ReadEvents { id: session.clone(), span, max_bytes: usize::MAX };
+    Ok(service.perform(caller, read).await?.records)
+}
+
 /// Folds the whole history of a session, without rewound messages.
-pub(super) async fn fold_history(runtime: &Runtime, session: &SessionId) -> Result<Fold, StoreError> {
+pub(super) async fn fold_history(
+    service: &Service,
+    caller: &Caller,
+    session: &SessionId,
+) -> Result<Fold, OperationError<StoreError>> {
     let mut fold = Fold::new(session.clone());
     let mut after = Seq::ZERO;
     // The number of messages before each event.
     let mut lengths = BTreeMap::new();
     loop {
-        let page = runtime.store.read(session, Span::After { after, limit: PAGE }).await?;
+        let page = read(service, caller, session, Span::After { after, limit: PAGE }).await?;
         for record in &page {
             after = record.seq;
             lengths.insert(record.seq, fold.len());

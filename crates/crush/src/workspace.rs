@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use baton_core::ask::{Abort, Amend, SendPrompt};
 use baton_core::{Change, Profile};
+use baton_people::Identity;
 use baton_protocol::event::{AbortReason, Prompt};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Author, ClientId, PromptId, SessionId};
@@ -25,10 +26,10 @@ use super::feed::{Feed, Reader};
 use super::settings::{ChangedSettings, ModelCatalog};
 use super::watch::Watch;
 use super::{events, lock};
-use baton_runtime::Runtime;
 use baton_runtime::metadata;
 use baton_runtime::session::subscription::NoEvents;
-use baton_runtime::session::{Failure, Handle, JoinKind, JoinRequest};
+use baton_runtime::session::{Failure, JoinKind, JoinRequest};
+use baton_service::{Caller, Service, LiveSession};
 
 /// Settings of a workspace, from the client that created it.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +54,9 @@ pub(crate) struct Workspace {
     /// The directory with all links resolved. It identifies the workspace.
     pub(crate) key: String,
     pub(crate) settings: WorkspaceSettings,
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) service: Service,
+    /// The workspace itself, as a client of its sessions. It acts for all of its clients, which may connect.
+    pub(crate) caller: Caller,
     pub(crate) preferences: Mutex<ChangedSettings>,
     /// The models of the server, and when they were listed.
     pub(super) catalog: tokio::sync::Mutex<Option<(Instant, Arc<ModelCatalog>)>>,
@@ -76,7 +79,7 @@ struct Attachments {
 
 /// The workspace's attachment to one session.
 struct Attachment {
-    handle: Handle,
+    session: LiveSession,
     client: ClientId,
     /// Author of the last prompt that a client of this workspace has sent.
     prompted_by: Option<Author>,
@@ -85,11 +88,12 @@ struct Attachment {
 }
 
 impl Workspace {
-    pub(crate) fn new(runtime: &Arc<Runtime>, key: String, settings: WorkspaceSettings) -> Self {
+    pub(crate) fn new(service: &Service, key: String, settings: WorkspaceSettings) -> Self {
         Self {
             id: Uuid::new_v4(),
             key,
-            runtime: runtime.clone(),
+            service: service.clone(),
+            caller: Caller::new(Identity::Owner, Author::crush()),
             preferences: Mutex::default(),
             catalog: tokio::sync::Mutex::default(),
             feed: Arc::default(),
@@ -167,9 +171,9 @@ impl Workspace {
         session: &SessionId,
         prompt: Prompt,
     ) -> CrushResult<PromptId> {
-        let handle = self.attach(session).await?;
+        let live = self.attach(session).await?;
         let by = prompt.by.clone().unwrap_or_else(Author::crush);
-        self.apply_model(&handle, by.clone()).await?;
+        self.apply_model(&live, by.clone()).await?;
         // Watched before the prompt is sent, so that no event of its turn is missed.
         self.watch(session).await?;
         let (sender, receiver) = oneshot::channel();
@@ -190,7 +194,7 @@ impl Workspace {
                 drop(sender.send(accepted));
             };
             let prompt = Prompt { by: Some(by), ..prompt };
-            handle.ask_then(SendPrompt { prompt: Box::new(prompt) }, respond)?;
+            live.ask_then(SendPrompt { prompt: Box::new(prompt) }, respond)?;
         }
         Ok(receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(session.clone())))?)
     }
@@ -202,43 +206,44 @@ impl Workspace {
     }
 
     /// Attaches to a session, so that it can send requests to the clients and stays live.
-    async fn attach(&self, session: &SessionId) -> CrushResult<Handle> {
-        let live = self.runtime.registry.get(session);
-        if let Some(handle) = live.filter(|handle| self.is_attached_to(handle)) {
-            return Ok(handle);
+    async fn attach(&self, session: &SessionId) -> CrushResult<LiveSession> {
+        let live = self.service.live(&self.caller, session);
+        if let Some(live) = live.filter(|live| self.is_attached_to(live)) {
+            return Ok(live);
         }
-        let client = self.runtime.new_client();
-        self.runtime.registry.open(&self.runtime, session).join(joining(client), Arc::new(NoEvents)).await?;
+        let client = self.service.new_client();
+        let opened = self.service.open_existing(&self.caller, session);
+        opened.join(joining(client), Arc::new(NoEvents)).await?;
         // If the session was closed and loaded again meanwhile, the client was attached to the newer instance.
-        let handle =
-            self.runtime.registry.get(session).ok_or_else(|| CrushError::no_session(session.as_str()))?;
+        let live = self.service.live(&self.caller, session);
+        let live = live.ok_or_else(|| CrushError::no_session(session.as_str()))?;
         let mut attachments = lock(&self.attachments);
         let known = attachments.by_session.get(session);
-        let is_attached = known.is_some_and(|attachment| attachment.handle.is_same(&handle));
+        let is_attached = known.is_some_and(|attachment| attachment.session.is_same(&live));
         if attachments.closed || is_attached {
-            handle.leave(client);
-            return if is_attached { Ok(handle) } else { Err(closing()) };
+            live.leave(client);
+            return if is_attached { Ok(live) } else { Err(closing()) };
         }
         let earlier = attachments.by_session.remove(session);
         let (prompted_by, prompts) =
             earlier.map(|earlier| (earlier.prompted_by, earlier.prompts)).unwrap_or_default();
-        let attachment = Attachment { handle: handle.clone(), client, prompted_by, prompts };
+        let attachment = Attachment { session: live.clone(), client, prompted_by, prompts };
         attachments.by_session.insert(session.clone(), attachment);
-        Ok(handle)
+        Ok(live)
     }
 
-    fn is_attached_to(&self, handle: &Handle) -> bool {
+    fn is_attached_to(&self, live: &LiveSession) -> bool {
         let attachments = lock(&self.attachments);
-        attachments.by_session.get(&handle.id).is_some_and(|attachment| attachment.handle.is_same(handle))
+        attachments.by_session.get(live.id()).is_some_and(|attachment| attachment.session.is_same(live))
     }
 
     /// Sets the session's model to the one selected for the workspace, if any.
-    async fn apply_model(&self, handle: &Handle, by: Author) -> CrushResult<()> {
+    async fn apply_model(&self, session: &LiveSession, by: Author) -> CrushResult<()> {
         let Some(selected) = lock(&self.preferences).large.clone() else { return Ok(()) };
         let (model, reasoning_effort) = (selected.model, selected.reasoning_effort);
-        let facts = handle.inspect().await?.session.durable.facts;
+        let facts = session.inspect().await?.session.durable.facts;
         if (facts.model.as_ref(), &facts.reasoning_effort) != (Some(&model), &reasoning_effort) {
-            handle.ask(Amend::by(by, Change::Model { model, reasoning_effort })).await?;
+            session.ask(Amend::by(by, Change::Model { model, reasoning_effort })).await?;
         }
         Ok(())
     }
@@ -256,9 +261,9 @@ impl Workspace {
             if !self.settings.keep_running && attachment.is_sole(watch.as_deref()).await {
                 let by = attachment.prompted_by.clone().unwrap_or_else(Author::crush);
                 let abort = Abort { reason: AbortReason::UserInitiated, by: Some(by) };
-                drop(attachment.handle.ask(abort).await);
+                drop(attachment.session.ask(abort).await);
             }
-            attachment.handle.leave(attachment.client);
+            attachment.session.leave(attachment.client);
         }
         self.closed.cancel();
     }
@@ -268,10 +273,10 @@ impl Attachment {
     /// Whether all running and queued prompts are from this workspace, and no other client is attached.
     async fn is_sole(&self, watch: Option<&Watch>) -> bool {
         let ours: Vec<ClientId> = watch.map(Watch::client).into_iter().chain([self.client]).collect();
-        if self.handle.hub.has_others(&ours) {
+        if self.session.hub().has_others(&ours) {
             return false;
         }
-        let Ok(view) = self.handle.inspect().await else { return false };
+        let Ok(view) = self.session.inspect().await else { return false };
         // Clients of other servers have no port here.
         if view.session.live.clients.keys().any(|client| !ours.contains(client)) {
             return false;
@@ -301,8 +306,8 @@ fn joining(client: ClientId) -> JoinRequest {
 }
 
 /// Returns the client that creates a session in a directory.
-pub(super) fn creating_client(runtime: &Runtime, directory: &str, user: Author) -> JoinRequest {
-    let joining = joining(runtime.new_client());
+pub(super) fn creating_client(service: &Service, directory: &str, user: Author) -> JoinRequest {
+    let joining = joining(service.new_client());
     let params = SessionParams {
         working_directory: Some(directory.to_owned()),
         client_name: Some("crush".into()),

@@ -7,8 +7,20 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use baton_model::ModelError;
+use baton_notify::NotifyError;
+use baton_runtime::fork::ForkError;
 use baton_runtime::mcp::UserServerError;
 use baton_runtime::session::Failure;
+use baton_service::grants::RevokeError;
+use baton_service::mcp::SessionMcpError;
+use baton_service::notifications::NotificationError;
+use baton_service::requests::LoginError;
+use baton_service::sessions::PreviewError;
+use baton_service::skills::SkillError;
+use baton_service::{Denied, OperationError};
+
+use crate::api::By;
 
 /// Body of every error response.
 #[derive(Debug, Serialize, ToSchema)]
@@ -117,7 +129,117 @@ impl From<UserServerError> for ApiError {
     }
 }
 
+impl<E> From<OperationError<E>> for ApiError
+where
+    Self: From<E>,
+{
+    fn from(error: OperationError<E>) -> Self {
+        match error {
+            OperationError::Denied(denied) => denied.into(),
+            OperationError::Failed(error) => error.into(),
+        }
+    }
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", denied.to_string())
+    }
+}
+
+/// For operations that cannot fail.
+impl From<std::convert::Infallible> for ApiError {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// For failures of the server's own files, which have a message and no kinds.
+impl From<String> for ApiError {
+    fn from(message: String) -> Self {
+        Self::internal(message)
+    }
+}
+
+impl From<ModelError> for ApiError {
+    fn from(error: ModelError) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "model", error.to_string())
+    }
+}
+
+impl From<ForkError> for ApiError {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::Store(error) => error.into(),
+            error => Self::not_found(error.to_string()),
+        }
+    }
+}
+
+impl From<PreviewError> for ApiError {
+    fn from(error: PreviewError) -> Self {
+        match error {
+            PreviewError::Failed(failure) => failure.into(),
+            PreviewError::NoSuchPrompt { .. } => Self::not_found(error.to_string()),
+        }
+    }
+}
+
+impl From<LoginError> for ApiError {
+    fn from(error: LoginError) -> Self {
+        match error {
+            LoginError::NotPending(_) => Self::not_found(error.to_string()),
+            LoginError::Failed(Failure::Refused(why)) => Self::unprocessable("refused", why),
+            LoginError::Failed(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<RevokeError> for ApiError {
+    fn from(error: RevokeError) -> Self {
+        match error {
+            RevokeError::NoSuchGrant(_) => Self::not_found(error.to_string()),
+            RevokeError::Failed(why) => Self::internal(why),
+        }
+    }
+}
+
+impl From<SessionMcpError> for ApiError {
+    fn from(error: SessionMcpError) -> Self {
+        let message = error.to_string();
+        match error {
+            SessionMcpError::Unknown(_) => Self::not_found(message),
+            SessionMcpError::Disabled(_) => Self::conflict("disabled", message),
+            SessionMcpError::Server(_) => Self::new(StatusCode::BAD_GATEWAY, "mcp_error", message),
+            SessionMcpError::Failed(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<SkillError> for ApiError {
+    fn from(error: SkillError) -> Self {
+        match error {
+            SkillError::InvalidName { .. } => Self::unprocessable("invalid_name", error.to_string()),
+            SkillError::Failed(why) => Self::internal(why),
+        }
+    }
+}
+
+impl From<NotificationError> for ApiError {
+    fn from(error: NotificationError) -> Self {
+        let message = error.to_string();
+        match error {
+            NotificationError::Off | NotificationError::Unknown(_) => Self::not_found(message),
+            NotificationError::NotAccepted(_) => Self::new(StatusCode::BAD_GATEWAY, "push", message),
+            NotificationError::Failed(NotifyError::Store(error)) => error.into(),
+            NotificationError::Failed(NotifyError::Unusable(_)) => Self::unprocessable("unusable", message),
+            NotificationError::Failed(_) => Self::internal(message),
+        }
+    }
+}
+
 /// Handles requests for paths without a route.
-pub(super) async fn unknown_path() -> ApiError {
-    ApiError::not_found("unknown path; /api/openapi.json lists all paths")
+pub(super) async fn unknown_path(By(caller): By) -> Result<(), ApiError> {
+    caller.permit_unknown()?;
+    Err(ApiError::not_found("unknown path; /api/openapi.json lists all paths"))
 }

@@ -12,7 +12,8 @@ use baton_core::Session;
 use baton_protocol::{SessionId, Timestamp};
 use baton_runtime::lifecycle::Observer;
 use baton_runtime::providers::prices::Prices;
-use baton_runtime::{Runtime, metadata};
+use baton_runtime::metadata;
+use baton_service::Service;
 use baton_store::{Seq, Summary};
 use baton_wire::Outbox;
 use bytes::Bytes;
@@ -51,11 +52,11 @@ impl Drop for Reader {
 }
 
 impl Feed {
-    /// Creates the feed of a runtime.
-    pub(crate) fn of(runtime: &Arc<Runtime>) -> Arc<Self> {
-        let feed = Arc::new(Self { prices: runtime.options.prices.clone(), ..Self::default() });
+    /// Creates the feed of a server.
+    pub(crate) fn of(service: &Service) -> Arc<Self> {
+        let feed = Arc::new(Self { prices: service.prices().clone(), ..Self::default() });
         let observer: Arc<dyn Observer> = feed.clone();
-        runtime.lifecycle.add_observer(Arc::downgrade(&observer));
+        service.observe(Arc::downgrade(&observer));
         feed
     }
 

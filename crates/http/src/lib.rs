@@ -1,9 +1,9 @@
 //! The HTTP door: for browsers, scripts and every other client that is not an SDK.
 //!
-//! [`listen`] accepts connections within the limits of [`slots`], [`linger`] closes them, [`guard`] authorises each request
-//! and [`cors`] the web pages of other origins, [`login`] exchanges links for cookies, [`api`] is the session API, [`sse`]
-//! streams the events of a session, and [`feed`] the changes of all sessions. Other APIs are mounted beside the session API
-//! ([`HttpDoor::mount`]), behind the same guard and limits; neither knows the other.
+//! [`listen`] accepts connections within the limits of [`slots`], [`linger`] closes them, [`guard`] authenticates each request,
+//! and [`cors`] admits the web pages of other origins, [`login`] exchanges links for cookies, [`api`] is the session API,
+//! [`sse`] streams the events of a session, and [`feed`] the changes of all sessions. Other APIs are mounted beside the session
+//! API ([`HttpDoor::mount`]), behind the same guard and limits; neither knows the other.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod api;
@@ -17,17 +17,14 @@ mod listen;
 mod login;
 mod metrics;
 mod oauth;
-mod readiness;
-mod remote_logins;
 mod replay;
-mod scans;
 mod slots;
 mod sse;
 mod tls;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -40,14 +37,10 @@ use self::feed::Feed;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
 use self::metrics::DoorMetrics;
-use self::readiness::Readiness;
-use self::remote_logins::RemoteLogins;
 pub use self::replay::serve_recording;
-use self::scans::Scans;
 pub use self::tls::{TlsError, TlsIdentity};
-use baton_notify::Notifier;
 use baton_people::People;
-use baton_runtime::Runtime;
+use baton_service::{Operation, Service};
 use baton_wire::EventStreams;
 
 /// Access rules and limits of the HTTP door.
@@ -97,19 +90,14 @@ impl Default for HttpOptions {
 
 /// State shared by all requests.
 pub(crate) struct Door {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) service: Service,
     pub(crate) options: HttpOptions,
     pub(crate) metrics: DoorMetrics,
     pub(crate) streams: EventStreams,
-    pub(crate) scans: Scans,
     /// People besides the owner; none for a server of one session.
     pub(crate) people: Option<Arc<People>>,
     pub(crate) page: Option<WebApp>,
     pub(crate) feed: Arc<Feed>,
-    pub(crate) remote_logins: RemoteLogins,
-    /// Notifications, if the server sends any.
-    pub(crate) notifier: OnceLock<Arc<Notifier>>,
-    readiness: Readiness,
     rate: RateLimit,
     /// Whether a listener has TLS.
     has_tls: AtomicBool,
@@ -140,16 +128,16 @@ pub struct HttpDoor {
 }
 
 impl HttpDoor {
-    /// Creates a door to a runtime. [`Self::serve`] starts listening.
+    /// Creates a door to a server. [`Self::serve`] starts listening.
     #[must_use]
-    pub fn new(runtime: &Arc<Runtime>, options: HttpOptions) -> Self {
-        Self::with_page(runtime, options, None, None)
+    pub fn new(service: &Service, options: HttpOptions) -> Self {
+        Self::with_page(service, options, None, None)
     }
 
     /// Creates a door that knows people besides the owner, and serves a page.
     #[must_use]
     pub fn with_page(
-        runtime: &Arc<Runtime>,
+        service: &Service,
         options: HttpOptions,
         people: Option<Arc<People>>,
         page: Option<WebApp>,
@@ -157,14 +145,10 @@ impl HttpDoor {
         let door = Arc::new(Door {
             people,
             page,
-            feed: Feed::of(runtime),
-            remote_logins: RemoteLogins::default(),
-            notifier: OnceLock::new(),
-            runtime: runtime.clone(),
+            feed: Feed::of(service),
+            service: service.clone(),
             metrics: DoorMetrics::default(),
             streams: EventStreams::new(options.max_streams),
-            scans: Scans::default(),
-            readiness: Readiness::default(),
             rate: RateLimit::new(options.requests_per_second),
             has_tls: AtomicBool::new(false),
             options,
@@ -172,17 +156,10 @@ impl HttpDoor {
         Self { door, mounted: Router::new() }
     }
 
-    /// Lets browsers subscribe to notifications, and counts them in the metrics.
-    #[must_use]
-    pub fn with_notifications(self, notifier: Arc<Notifier>) -> Self {
-        // A door has one notifier from its start.
-        let _ = self.door.notifier.set(notifier);
-        self
-    }
-
-    /// Adds the routes of an API under a path, behind the same guard and limits.
+    /// Adds the routes of an API under a path, behind the same guard and limits. Its clients connect as SDKs do.
     #[must_use]
     pub fn mount(self, path: &str, routes: Router) -> Self {
+        let routes = routes.layer(from_fn_with_state(Operation::Connect, guard::permit));
         Self { mounted: self.mounted.nest(path, routes), ..self }
     }
 
@@ -197,7 +174,7 @@ impl HttpDoor {
     /// # Errors
     /// When the listener fails permanently.
     pub async fn serve(&self, listener: HttpListener) -> std::io::Result<()> {
-        self.door.runtime.reap();
+        self.door.service.reap();
         self.land(&listener);
         listen::serve(&self.door, self.routes(), listener).await
     }
@@ -220,16 +197,16 @@ impl HttpDoor {
             _ => return,
         };
         let landing = format!("{scheme}://{host}:{}{}", address.port(), oauth::CALLBACK);
-        self.door.runtime.addons.logins.set_landing(Arc::new(move || {
-            let landing = Some(landing.clone());
-            Box::pin(async move { landing })
-        }));
+        self.door.service.set_landing(landing);
     }
 
     fn routes(&self) -> Router {
         let start = match &self.door.page {
             Some(page) => page.routes.clone(),
-            None => Router::new().route("/", get(api::start_page)),
+            None => {
+                let permitted = from_fn_with_state(Operation::ReadApiDescription, guard::permit);
+                Router::new().route("/", get(api::start_page).route_layer(permitted))
+            }
         };
         Router::new()
             .merge(api::routes())

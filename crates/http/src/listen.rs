@@ -63,19 +63,19 @@ pub(super) async fn serve(door: &Shared, routes: Router, listener: HttpListener)
     let slots = ConnectionSlots::new(door.options.max_connections);
     loop {
         let accepted = tokio::select! {
-            () = door.runtime.stopping.cancelled() => return Ok(()),
+            () = door.service.stopping().cancelled() => return Ok(()),
             accepted = accept(&listener) => accepted,
         };
         match accepted {
             Ok((accepted, peer)) => {
                 // The connection waits for a slot after it was accepted: only then does it need the slot of a stranger.
                 let permit = tokio::select! {
-                    () = door.runtime.stopping.cancelled() => return Ok(()),
+                    () = door.service.stopping().cancelled() => return Ok(()),
                     permit = slots.free() => permit,
                 };
                 let Some(permit) = permit else { return Ok(()) };
                 let (slot, evicted) = slots.take(permit, peer);
-                let (door, routes, tasks) = (door.clone(), routes.clone(), &door.runtime.tasks);
+                let (door, routes, tasks) = (door.clone(), routes.clone(), door.service.tasks());
                 let served = async move {
                     let _open = Open::count(&door.metrics.connections);
                     tokio::select! {
@@ -160,7 +160,7 @@ async fn serve_connection(
             return;
         }
         Ok(started) = &mut stream_started => started,
-        () = door.runtime.stopping.cancelled() => {
+        () = door.service.stopping().cancelled() => {
             Pin::new(&mut *connection).graceful_shutdown();
             return drop(tokio::time::timeout(SHUTDOWN_GRACE, connection).await);
         }
@@ -254,7 +254,7 @@ impl Transport for TlsStream<TcpStream> {
             // Fails when the client disconnects, which the stream notices by itself.
             drop(tokio::io::copy_bidirectional(&mut self, &mut theirs).await);
         };
-        door.runtime.tasks.spawn(copy.in_current_span());
+        door.service.tasks().spawn(copy.in_current_span());
         Ok(ours.into_split())
     }
 }

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api::{Caller, JsonBody};
+use super::api::{By, JsonBody};
 use super::error::ApiError;
 use super::guard::{LOGIN_COOKIE, Peer, cookies, is_equal, unreadable};
 use super::{Door, Shared};
@@ -147,16 +147,17 @@ pub(super) async fn log_out(State(door): State<Shared>, headers: HeaderMap) -> R
 }
 
 /// Says who is logged in, and what the page needs to know of the server.
-pub(super) async fn me(State(door): State<Shared>, Caller { identity, .. }: Caller) -> Json<Value> {
-    let name = match &identity {
+pub(super) async fn me(State(door): State<Shared>, By(caller): By) -> Json<Value> {
+    let identity = caller.identity();
+    let name = match identity {
         Identity::Owner | Identity::OwnerBrowser { .. } => "owner",
         Identity::Person { name, .. } => name.as_str(),
     };
     Json(json!({
         "name": name,
         "role": identity.role(),
-        "version": door.runtime.options.version,
-        "cwd": door.runtime.options.cwd,
+        "version": door.service.version(),
+        "cwd": door.service.default_directory(),
     }))
 }
 

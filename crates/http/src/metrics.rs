@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 
 use baton_notify::Statistics;
-use baton_runtime::Runtime;
 use baton_runtime::cluster::ClusterSnapshot;
 use baton_runtime::metrics::Snapshot;
+use baton_service::server::ServerMetrics;
 
 /// Counters and gauges of the door.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl DoorMetrics {
     }
 
     /// Renders all metrics as text.
-    pub(super) fn render(&self, runtime: &Runtime, notifications: Option<Statistics>) -> String {
+    pub(super) fn render(&self, version: &str, server: ServerMetrics) -> String {
         let mut text = Exposition::default();
         let responses =
             (1..=5).map(|class| (format!("{class}xx"), self.responses[class].load(Ordering::Relaxed)));
@@ -57,20 +57,18 @@ impl DoorMetrics {
         let connections = self.connections.load(Ordering::Relaxed);
         text.gauge("baton_http_connections", "Open HTTP connections.", connections);
         text.gauge("baton_http_streams", "Open event streams.", self.streams.load(Ordering::Relaxed));
-        let version = [(runtime.options.version.clone(), 1)];
+        let version = [(version, 1)];
         text.labelled("baton_build_info", "Version of the server.", "version", version);
-        let live = runtime.registry.all();
-        text.gauge("baton_sessions_live", "Sessions in memory.", live.len());
-        let clients: usize = live.iter().map(|handle| handle.hub.clients()).sum();
-        text.gauge("baton_clients", "Clients attached to sessions.", clients);
-        text.sessions(&runtime.metrics.snapshot());
-        if let Some(commits) = runtime.store.commits() {
+        text.gauge("baton_sessions_live", "Sessions in memory.", server.live_sessions);
+        text.gauge("baton_clients", "Clients attached to sessions.", server.clients);
+        text.sessions(&server.sessions);
+        if let Some(commits) = server.commits {
             text.counter("baton_store_commits_total", "Committed transactions of the store.", commits);
         }
-        if let Some(cluster) = runtime.cluster_snapshot() {
+        if let Some(cluster) = server.cluster {
             text.cluster(&cluster);
         }
-        if let Some(notifications) = notifications {
+        if let Some(notifications) = server.notifications {
             text.notifications(&notifications);
         }
         text.gauge("baton_resident_bytes", "Resident memory of the process.", resident());

@@ -3,27 +3,31 @@
 //! The browser comes from the authorization server and has none of our tokens. The state in its address takes the token's
 //! place: 256 random bits, for one login, once. The page repeats nothing of the address.
 
+use axum::Extension;
 use axum::extract::{RawQuery, State};
 use axum::response::{Html, IntoResponse, Response};
-use baton_ask::mcp::FinishMcpLogin;
-use baton_runtime::mcp::logins::LoggedIn;
+use baton_service::Caller;
 use http::{HeaderMap, StatusCode, header};
 
 use crate::Shared;
 use crate::guard::is_allowed_authority;
-use crate::remote_logins::RemoteLogin;
+use crate::error::ApiError;
 
 /// The path of the page.
 pub(crate) const CALLBACK: &str = "/oauth/callback";
 
 /// Finishes a login.
-pub(crate) async fn callback(State(door): State<Shared>, RawQuery(query): RawQuery) -> Response {
+pub(crate) async fn callback(
+    State(door): State<Shared>,
+    caller: Option<Extension<Caller>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ApiError> {
+    // A browser that returns is not authenticated; a client that is does not return from anywhere.
+    if let Some(Extension(caller)) = caller {
+        caller.permit_unknown()?;
+    }
     let query = query.unwrap_or_default();
-    let done = match door.remote_logins.take(&query) {
-        Some(login) => finish_elsewhere(&door, login, &query).await,
-        None => door.runtime.finish_login(&query).await,
-    };
-    match done {
+    Ok(match door.service.finish_login(CALLBACK, &query).await {
         Ok(done) => {
             tracing::info!(session = ?done.session, server = done.server, "logged in to an MCP server");
             page(
@@ -40,17 +44,7 @@ pub(crate) async fn callback(State(door): State<Shared>, RawQuery(query): RawQue
                 "Ask for another link, and open that. The server log says why.",
             )
         }
-    }
-}
-
-/// Finishes a login for a session that another server holds.
-async fn finish_elsewhere(door: &Shared, login: RemoteLogin, query: &str) -> Result<LoggedIn, String> {
-    let RemoteLogin { session, server, .. } = login;
-    let handle = door.runtime.registry.open(&door.runtime, &session);
-    let pasted = format!("http://localhost{CALLBACK}?{query}");
-    let finish = FinishMcpLogin { server: server.clone(), pasted };
-    handle.ask(finish).await.map_err(|failure| failure.to_string())?;
-    Ok(LoggedIn { session: Some(session), server })
+    })
 }
 
 fn page(status: StatusCode, title: &'static str, text: &'static str) -> Response {

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use baton_people::Identity;
 use baton_protocol::{ClientId, SessionId};
 use baton_store::Seq;
 use bytes::Bytes;
@@ -24,7 +23,8 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::Shared;
 use super::listen::SHUTDOWN_GRACE;
 use super::metrics::Open;
-use baton_runtime::session::{Batch, CallFailed, Calling, Encoding, Handle, Port, Published};
+use baton_runtime::session::{Batch, CallFailed, Calling, Encoding, Port, Published};
+use baton_service::{Caller, Denied, Service, LiveSession};
 use baton_wire::{Closed, OpenStream, Outbox, Pipe, Recipient, Subscriber};
 
 /// Time between two heartbeats. A reader that receives nothing for longer knows that the connection is dead.
@@ -36,7 +36,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct StreamRequest {
     pub(super) wanted: Wanted,
     /// Who reads it. The stream ends with the identity.
-    pub(super) reader: Identity,
+    pub(super) reader: Caller,
     pub(super) opened: OpenStream,
 }
 
@@ -103,9 +103,9 @@ pub(super) async fn stream(
             // Fails only if the reader has disconnected.
             ended = outbox.run() => drop(ended),
             () = disconnected(incoming) => {}
-            Err(Closed) = send(door, &stream_request.wanted, &outbox) => {}
+            Err(Ended) = send(door, &stream_request, &outbox) => {}
             () = revoked(door, &stream_request.reader) => {}
-            () = door.runtime.stopping.cancelled() => {}
+            () = door.service.stopping().cancelled() => {}
         }
     }
     outbox.close();
@@ -113,11 +113,27 @@ pub(super) async fn stream(
     drop(stream_request.opened);
 }
 
-async fn send(door: &Shared, wanted: &Wanted, outbox: &Arc<Outbox>) -> Result<(), Closed> {
-    match wanted {
-        Wanted::Session { session, after } => follow(door, session, *after, outbox).await,
+/// The stream has ended: its outbox is closed, or its reader may not read.
+struct Ended;
+
+impl From<Closed> for Ended {
+    fn from(_: Closed) -> Self {
+        Self
+    }
+}
+
+impl From<Denied> for Ended {
+    fn from(_: Denied) -> Self {
+        Self
+    }
+}
+
+async fn send(door: &Shared, request: &StreamRequest, outbox: &Arc<Outbox>) -> Result<(), Ended> {
+    let reader = &request.reader;
+    match &request.wanted {
+        Wanted::Session { session, after } => follow(&door.service, reader, session, *after, outbox).await,
         Wanted::Feed => {
-            let _elsewhere = door.runtime.add_list_reader().await;
+            let _elsewhere = door.service.watch_all(reader).await?;
             let _reader = door.feed.attach(outbox);
             // From here on no change is missed: the reader reads the lists now.
             outbox.push(READY)?;
@@ -130,9 +146,9 @@ async fn send(door: &Shared, wanted: &Wanted, outbox: &Arc<Outbox>) -> Result<()
 }
 
 /// Waits until the identity of a reader ends.
-async fn revoked(door: &Shared, reader: &Identity) {
+async fn revoked(door: &Shared, reader: &Caller) {
     match &door.people {
-        Some(people) => people.revoked(reader).await,
+        Some(people) => people.revoked(reader.identity()).await,
         None => std::future::pending().await,
     }
 }
@@ -156,37 +172,37 @@ async fn disconnected(mut incoming: impl AsyncRead + Unpin) {
 }
 
 /// Sends a session's events until the outbox is closed, across reloads of the session and moves to other servers.
-async fn follow(door: &Shared, session: &SessionId, after: Seq, outbox: &Arc<Outbox>) -> Result<(), Closed> {
-    let runtime = &door.runtime;
-    let subscriber = Subscriber::from(runtime, Reader(outbox.clone()), after);
-    let mut arrivals = runtime.registry.arrivals();
+async fn follow(
+    service: &Service,
+    reader: &Caller,
+    session: &SessionId,
+    after: Seq,
+    outbox: &Arc<Outbox>,
+) -> Result<(), Ended> {
+    let mut watched = service.watch(reader, session)?;
+    let subscriber = Subscriber::from(service.events(), Reader(outbox.clone()), after);
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat.reset();
     loop {
-        // Before the lookup: a session that is loaded after it counts as a change.
-        arrivals.mark_unchanged();
-        let live = match runtime.registry.get(session) {
-            Some(handle) => Some(handle),
-            None => runtime.relay(session).await,
-        };
+        let live = watched.live().await;
         // A session that is being opened publishes from its head on, which is not known yet: what others write until then
         // is in the store only.
         let (open, opening) = match live {
-            Some(handle) if handle.hub.is_open() => (Some(handle), None),
+            Some(live) if live.hub().is_open() => (Some(live), None),
             opening => (None, opening),
         };
         // Attached before the store is read, so that no event between the two is missed.
-        let attachment = open.map(|handle| Attachment::new(handle, door, &subscriber));
+        let attachment = open.map(|live| Attachment::new(live, service, &subscriber));
         subscriber.catch_up(session).await?;
         match attachment {
             Some(mut attachment) => {
-                while attachment.is_current(door) && !attachment.ends_before(&mut heartbeat).await {
+                while watched.is_current(&attachment.session) && !attachment.ends_before(&mut heartbeat).await {
                     outbox.push(HEARTBEAT_COMMENT)?;
                 }
             }
             None => tokio::select! {
-                _ = arrivals.changed() => {}
+                () = watched.arrival() => {}
                 () = finished(opening) => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 _ = heartbeat.tick() => outbox.push(HEARTBEAT_COMMENT)?,
@@ -196,9 +212,9 @@ async fn follow(door: &Shared, session: &SessionId, after: Seq, outbox: &Arc<Out
 }
 
 /// Waits until the opening of a session has finished. Never ends without one.
-async fn finished(opening: Option<Handle>) {
+async fn finished(opening: Option<LiveSession>) {
     match opening {
-        Some(handle) => handle.hub.opened().await,
+        Some(session) => session.hub().opened().await,
         None => std::future::pending().await,
     }
 }
@@ -255,7 +271,7 @@ impl Recipient for Reader {
 
 /// Attachment of a stream to a live session. Dropping it detaches.
 struct Attachment {
-    handle: Handle,
+    session: LiveSession,
     client: ClientId,
     /// Resolves when the session drops its [`StreamPort`].
     detached: oneshot::Receiver<()>,
@@ -278,14 +294,13 @@ impl Port for StreamPort {
 }
 
 impl Attachment {
-    fn new(handle: Handle, door: &Shared, subscriber: &Arc<Subscriber<Reader>>) -> Self {
+    fn new(session: LiveSession, service: &Service, subscriber: &Arc<Subscriber<Reader>>) -> Self {
         let (attached, detached) = oneshot::channel();
-        let client = door.runtime.new_client();
-        subscriber.hold_back(handle.hub.head());
-        handle
-            .hub
-            .attach(client, Arc::new(StreamPort { subscriber: subscriber.clone(), _attached: attached }));
-        Self { handle, client, detached }
+        let client = service.new_client();
+        subscriber.hold_back(session.hub().head());
+        let port = StreamPort { subscriber: subscriber.clone(), _attached: attached };
+        session.hub().attach(client, Arc::new(port));
+        Self { session, client, detached }
     }
 
     /// Waits for the next heartbeat or the end of the attachment. Returns whether the attachment has ended.
@@ -295,17 +310,11 @@ impl Attachment {
             _ = heartbeat.tick() => false,
         }
     }
-
-    /// Whether the session is still this live instance. One whose actor died publishes nothing more, and a newer instance
-    /// may have replaced it.
-    fn is_current(&self, door: &Shared) -> bool {
-        door.runtime.registry.get(&self.handle.id).is_some_and(|handle| handle.is_same(&self.handle))
-    }
 }
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        self.handle.hub.detach(self.client);
+        self.session.hub().detach(self.client);
     }
 }
 

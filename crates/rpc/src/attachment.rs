@@ -26,7 +26,7 @@ impl Attachment {
         let (runtime, dialect) = (connection.runtime.clone(), connection.dialect());
         let sub_agent_streaming = params.include_sub_agent_streaming_events.unwrap_or(true);
         let connection = connection.clone();
-        Subscriber::from_now(&runtime, Self { connection, dialect, sub_agent_streaming })
+        Subscriber::from_now(baton_wire::EventSource::of(&runtime), Self { connection, dialect, sub_agent_streaming })
     }
 }
 

@@ -17,4 +17,4 @@ pub use self::outbox::{Closed, Outbox};
 pub use self::pipe::Pipe;
 pub use self::shares::{EventStreams, OpenStream, Share, Shares, TooManyStreams};
 pub use self::slow_body::SlowBody;
-pub use self::subscriber::{Recipient, Subscriber, is_delta};
+pub use self::subscriber::{EventSource, Recipient, Subscriber, is_delta};

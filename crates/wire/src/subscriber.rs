@@ -60,10 +60,22 @@ pub trait Recipient: Send + Sync + 'static {
     fn call(&self, method: &'static str, params: serde_json::Value) -> Calling;
 }
 
+/// Where subscribers read the events that they have missed. Opaque: a door that has it can do nothing else with the runtime.
+#[derive(Clone)]
+pub struct EventSource(Arc<Runtime>);
+
+impl EventSource {
+    /// Creates the source of a runtime's sessions.
+    #[must_use]
+    pub fn of(runtime: &Arc<Runtime>) -> Self {
+        Self(runtime.clone())
+    }
+}
+
 /// A client's subscription to one session.
 pub struct Subscriber<R> {
     me: Weak<Self>,
-    runtime: Arc<Runtime>,
+    source: EventSource,
     recipient: R,
     cursor: Mutex<Cursor>,
     /// Held while the store is read for the client.
@@ -111,19 +123,19 @@ pub fn is_delta(kind: &str) -> bool {
 
 impl<R: Recipient> Subscriber<R> {
     /// Subscribes to events from now on.
-    pub fn from_now(runtime: &Arc<Runtime>, recipient: R) -> Arc<Self> {
-        Self::new(runtime, recipient, Cursor::default())
+    pub fn from_now(source: EventSource, recipient: R) -> Arc<Self> {
+        Self::new(source, recipient, Cursor::default())
     }
 
     /// Subscribes to events after `seen`. They are held back until [`Self::catch_up`].
-    pub fn from(runtime: &Arc<Runtime>, recipient: R, seen: Seq) -> Arc<Self> {
+    pub fn from(source: EventSource, recipient: R, seen: Seq) -> Arc<Self> {
         let cursor = Cursor { delivered: seen, held_back: true, held_back_to: seen, ..Cursor::default() };
-        Self::new(runtime, recipient, cursor)
+        Self::new(source, recipient, cursor)
     }
 
-    fn new(runtime: &Arc<Runtime>, recipient: R, cursor: Cursor) -> Arc<Self> {
-        let (runtime, cursor, catching_up) = (runtime.clone(), Mutex::new(cursor), AsyncMutex::default());
-        Arc::new_cyclic(|me| Self { me: me.clone(), runtime, recipient, cursor, catching_up })
+    fn new(source: EventSource, recipient: R, cursor: Cursor) -> Arc<Self> {
+        let (cursor, catching_up) = (Mutex::new(cursor), AsyncMutex::default());
+        Arc::new_cyclic(|me| Self { me: me.clone(), source, recipient, cursor, catching_up })
     }
 
     /// Holds back live events until [`Self::catch_up`]. `head` is the head of the session.
@@ -144,7 +156,7 @@ impl<R: Recipient> Subscriber<R> {
             outbox.relieved().await?;
             let after = self.lock().delivered;
             let span = Span::After { after, limit: PAGE };
-            match self.runtime.store.read_page(session, span, PAGE_BYTES).await {
+            match self.source.0.store.read_page(session, span, PAGE_BYTES).await {
                 Ok(page) => {
                     if self.send_page(session, page) {
                         return Ok(());
@@ -175,7 +187,7 @@ impl<R: Recipient> Subscriber<R> {
             self.send(session, &Published::new(Some(record.seq), &record.kind, record.body));
             cursor.due().iter().for_each(|event| self.send(session, event));
         }
-        let head = self.runtime.registry.get(session).map_or(cursor.delivered, |handle| handle.hub.head());
+        let head = self.source.0.registry.get(session).map_or(cursor.delivered, |handle| handle.hub.head());
         cursor.held_back = !is_last || cursor.delivered < head;
         if !cursor.held_back {
             cursor.due().iter().for_each(|event| self.send(session, event));
@@ -210,7 +222,7 @@ impl<R: Recipient> Subscriber<R> {
                 let (delivered, held_back_to) = (Seq(seq.0 - 1), seq);
                 *cursor = Cursor { delivered, held_back: true, held_back_to, ..Cursor::default() };
                 let session = session.clone();
-                self.runtime.tasks.spawn(async move { me.catch_up(&session).await });
+                self.source.0.tasks.spawn(async move { me.catch_up(&session).await });
             }
             // A durable event starts the catch-up. Ephemeral events other than deltas are small, and are sent.
             return event.seq.is_none() && !is_delta(&event.kind);

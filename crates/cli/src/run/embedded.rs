@@ -12,6 +12,7 @@ use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Author, SessionId};
 use baton_runtime::{Join, LocalSession, Options, Runtime};
+use baton_service::Service;
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
@@ -190,7 +191,7 @@ impl Door {
                 (private_socket(&socket)?, socket, Some(directory))
             }
         };
-        let door = HttpDoor::new(runtime, HttpOptions::default());
+        let door = HttpDoor::new(&Service::new(runtime), HttpOptions::default());
         runtime.tasks.spawn(async move { door.serve(HttpListener::Socket(listener)).await });
         let published = RunningServer::of_run(socket.clone(), session.to_string()).publish(home)?;
         Ok(Self { socket, directory, published })

@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use baton_people::Identity;
+use baton_service::sessions::{ReadEvents, ShowSession};
+use baton_service::Caller;
 use baton_store::{Page, Record, Seq, Span};
 use http::{HeaderMap, StatusCode, header};
 
-use super::extract::{Caller, PathParams, QueryParams, session_id};
+use super::extract::{By, PathParams, QueryParams, session_id};
 use super::render;
-use super::sessions::find;
 use super::types::{Cursor, EventPage, EventsQuery, Limit, NumberedEvent};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -34,13 +34,13 @@ const PAGE_BYTES: usize = 4 << 20;
         (status = 503, description = "Too many streams are open", body = ErrorBody)))]
 pub(super) async fn read(
     State(door): State<Shared>,
-    Caller { identity: reader, .. }: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id = session_id(&id)?;
-    let summary = find(&door, &id).await?;
+    let summary = door.service.perform(&caller, ShowSession { id: id.clone() }).await?;
     let after = Seq(last_event_id(&headers)?.or(query.after.map(Cursor::get)).unwrap_or(0));
     if after > summary.head {
         return Err(cursor_ahead(after, summary.head));
@@ -51,9 +51,9 @@ pub(super) async fn read(
             Some(before) => Span::Before { before: Seq(before), limit },
             None => Span::After { after, limit },
         };
-        return Ok(Json(page(&door, &id, span, query.rendered).await?).into_response());
+        return Ok(Json(page(&door, &caller, id, span, query.rendered).await?).into_response());
     }
-    subscribe(&door, Wanted::Session { session: id, after }, reader)
+    subscribe(&door, Wanted::Session { session: id, after }, caller)
 }
 
 /// Streams changes of all sessions. Not in the OpenAPI document, whose tools expect every response to end.
@@ -63,17 +63,17 @@ pub(super) async fn read(
 /// `ready`, and skip changes with a smaller head than the list of requests has for their session.
 pub(super) async fn feed(
     State(door): State<Shared>,
-    Caller { identity: reader, .. }: Caller,
+    By(caller): By,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if !wants_stream(&headers) {
         let message = "this is a stream; send `Accept: text/event-stream`";
         return Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", message));
     }
-    subscribe(&door, Wanted::Feed, reader)
+    subscribe(&door, Wanted::Feed, caller)
 }
 
-fn subscribe(door: &Shared, wanted: Wanted, reader: Identity) -> Result<Response, ApiError> {
+fn subscribe(door: &Shared, wanted: Wanted, reader: Caller) -> Result<Response, ApiError> {
     let opened = door.streams.open(reader.person().as_ref()).map_err(|error| {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", error.to_string())
     })?;
@@ -103,11 +103,12 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 
 async fn page(
     door: &Shared,
-    id: &baton_protocol::SessionId,
+    caller: &Caller,
+    id: baton_protocol::SessionId,
     span: Span,
     rendered: bool,
 ) -> Result<EventPage, ApiError> {
-    let Page { records, is_cut } = door.runtime.store.read_page(id, span, PAGE_BYTES).await?;
+    let Page { records, is_cut } = door.service.perform(caller, ReadEvents { id, span, max_bytes: PAGE_BYTES }).await?;
     let (start, limit) = match span {
         Span::After { after, limit } => (after, limit),
         Span::Before { before, limit } => (before, limit),

@@ -3,8 +3,8 @@
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query};
-use baton_people::{Identity, Role};
-use baton_protocol::{Author, SessionId};
+use baton_protocol::SessionId;
+use baton_service::Caller;
 use baton_wire::SlowBody;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
@@ -62,45 +62,14 @@ fn malformed<T: serde::de::DeserializeOwned>(body: &str, error: &serde_json::Err
 }
 
 /// Extracts the sender of a request, as the guard identified it.
-pub(crate) struct Caller {
-    pub(crate) identity: Identity,
-    /// The owner's client, as its requests name it.
-    pub(crate) client: Author,
-}
+pub(crate) struct By(pub(crate) Caller);
 
-/// Header in which a command names the user at its terminal. It counts for clients of the owner only; other people are
-/// named by their tokens.
-const TERMINAL_HEADER: &str = "x-baton-terminal";
-
-impl Caller {
-    /// Returns the author for events.
-    pub(crate) fn author(&self) -> Author {
-        self.identity.author(self.client.clone())
-    }
-
-    /// Refuses a request that needs a stronger role, because of its query.
-    pub(crate) fn check(&self, needed: Role) -> Result<(), ApiError> {
-        check_role(&self.identity, needed)
-    }
-}
-
-/// Refuses a sender whose role is too weak.
-pub(crate) fn check_role(identity: &Identity, needed: Role) -> Result<(), ApiError> {
-    if identity.role() >= needed {
-        return Ok(());
-    }
-    let message = format!("your role is {}; this needs {needed}", identity.role());
-    Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
+impl<S: Send + Sync> FromRequestParts<S> for By {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, ApiError> {
-        let found = parts.extensions.get::<Identity>().cloned();
-        let identity = found.ok_or_else(|| ApiError::internal("the request was not authorised"))?;
-        let user = parts.headers.get(TERMINAL_HEADER).map(|user| user.to_str().unwrap_or_default());
-        Ok(Self { identity, client: user.map_or_else(Author::http, Author::terminal) })
+        let caller = parts.extensions.get::<Caller>().cloned();
+        caller.map(Self).ok_or_else(|| ApiError::internal("the request was not authenticated"))
     }
 }
 

@@ -1,17 +1,15 @@
 //! Grants of sessions and locations: listing and revoking them.
 
-use std::path::PathBuf;
-
 use axum::Json;
 use axum::extract::State;
 use baton_core::Change;
 use baton_core::ask::Amend;
 use baton_protocol::EventId;
-use baton_protocol::rules::{Rule, RuleListEdit};
+use baton_runtime::locations::LocationGrant;
+use baton_service::grants::{ListLocations, RevokeAllGrants, RevokeLocationGrants};
 use http::StatusCode;
 
-use super::extract::{Caller, PathParams, QueryParams, session_id};
-use super::sessions::{ask, find, open};
+use super::extract::{By, PathParams, QueryParams, session_id};
 use super::types::{GrantView, LocationGrantView, LocationList, LocationView, RevokeQuery, SessionGrants};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -23,9 +21,10 @@ use crate::error::{ApiError, ErrorBody};
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn list(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<SessionGrants>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
+    let handle = door.service.open(&caller, &session_id(&id)?).await?;
     let durable = handle.inspect().await?.session.durable;
     let grants = durable.grants.iter().map(|grant| GrantView {
         id: grant.id.map(|id| id.to_string()),
@@ -44,16 +43,16 @@ pub(super) async fn list(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn revoke(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     PathParams((id, grant)): PathParams<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let session = session_id(&id)?;
     let Ok(id) = grant.parse().map(EventId) else {
-        find(&door, &session).await?;
+        door.service.open(&caller, &session).await?;
         return Err(no_such_grant(&grant));
     };
     let change = Change::Revoke { grant: Some(id), by: caller.author() };
-    match ask(&door, &session, Amend::by(caller.author(), change)).await? {
+    match door.service.ask(&caller, &session, Amend::by(caller.author(), change)).await? {
         Some(_) => Ok(StatusCode::NO_CONTENT),
         None => Err(no_such_grant(&grant)),
     }
@@ -68,28 +67,19 @@ pub(super) async fn revoke(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn revoke_all(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
-    let session = session_id(&id)?;
-    let edit = Box::new(baton_protocol::rules::RulesEdit {
-        approved: RuleListEdit { remove_all: true, ..RuleListEdit::default() },
-        location: Some(None),
-        ..Default::default()
-    });
-    let rules = Change::Rules { edit, by: caller.author() };
-    ask(&door, &session, Amend::by(caller.author(), rules)).await?;
-    let grants = Change::Revoke { grant: None, by: caller.author() };
-    ask(&door, &session, Amend::by(caller.author(), grants)).await?;
+    door.service.perform(&caller, RevokeAllGrants { session: session_id(&id)? }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// List the grants of all locations.
 #[utoipa::path(get, path = "/api/locations", operation_id = "listLocations", tag = "grants",
     responses((status = 200, description = "Grants", body = LocationList)))]
-pub(super) async fn locations(State(door): State<Shared>) -> Result<Json<LocationList>, ApiError> {
-    let all = door.runtime.locations.all().await.map_err(ApiError::internal)?;
-    let view = |grant: baton_runtime::locations::LocationGrant| LocationGrantView {
+pub(super) async fn locations(State(door): State<Shared>, By(caller): By) -> Result<Json<LocationList>, ApiError> {
+    let all = door.service.perform(&caller, ListLocations).await?;
+    let view = |grant: LocationGrant| LocationGrantView {
         kind: grant.rule.kind,
         argument: grant.rule.argument,
         by: grant.by.map(|by| by.to_string()),
@@ -111,22 +101,11 @@ pub(super) async fn locations(State(door): State<Shared>) -> Result<Json<Locatio
         (status = 404, description = "No such grant", body = ErrorBody)))]
 pub(super) async fn revoke_at_location(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     QueryParams(query): QueryParams<RevokeQuery>,
 ) -> Result<StatusCode, ApiError> {
-    let locations = &door.runtime.locations;
-    let stored = locations.rules(&query.location).await.map_err(ApiError::internal)?;
-    let is_selected = |rule: &Rule| {
-        query.kind.is_none_or(|kind| kind == rule.kind)
-            && (query.argument.is_none() || query.argument == rule.argument)
-    };
-    let remove: Vec<Rule> = stored.into_iter().filter(is_selected).collect();
-    if remove.is_empty() {
-        let location = PathBuf::from(&query.location);
-        return Err(ApiError::not_found(format!("no such grant for location {}", location.display())));
-    }
-    let edit = RuleListEdit { remove, ..RuleListEdit::default() };
-    locations.edit(query.location, edit, caller.author()).await.map_err(ApiError::internal)?;
+    let RevokeQuery { location, kind, argument } = query;
+    door.service.perform(&caller, RevokeLocationGrants { location, kind, argument }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

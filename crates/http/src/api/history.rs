@@ -5,20 +5,21 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use baton_ask::Rewind;
-use baton_ask::files::PreviewUndo;
 use baton_protocol::SessionId;
-use baton_runtime::fork::{Fork, ForkError};
-use baton_runtime::rewind::{FileHistory, Undone};
+use baton_runtime::fork::Fork;
+use baton_runtime::rewind::Undone;
 use baton_runtime::session::RewindOutcome;
-use baton_store::{Seq, Span, StoreError};
+use baton_service::sessions::{ExportSession, ForkSession, PreviewRewind, ShowSession};
+use baton_service::{Caller, OperationError, Service};
+use baton_store::{Seq, StoreError};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::extract::{Caller, JsonBody, PathParams, QueryParams, session_id};
-use super::sessions::{ask, find, open};
+use super::extract::{By, JsonBody, PathParams, QueryParams, session_id};
+use super::sessions::view;
 use super::types::SessionView;
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -46,19 +47,15 @@ pub(super) struct NewFork {
         (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
 pub(super) async fn fork(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(id): PathParams<String>,
     JsonBody(NewFork { until, name }): JsonBody<NewFork>,
 ) -> Result<(StatusCode, Json<SessionView>), ApiError> {
     let source = session_id(&id)?;
-    find(&door, &source).await?;
-    let wanted = Fork { source, until, name };
-    let (copy, _) =
-        baton_runtime::fork::fork(&*door.runtime.store, wanted).await.map_err(|error| match error {
-            ForkError::Store(error) => error.into(),
-            error => ApiError::not_found(error.to_string()),
-        })?;
-    let summary = find(&door, &copy).await?;
-    Ok((StatusCode::CREATED, Json(SessionView::of(&summary, &door.runtime))))
+    door.service.perform(&caller, ShowSession { id: source.clone() }).await?;
+    let fork = ForkSession(Fork { source, until, name });
+    let (copy, _) = door.service.perform(&caller, fork).await?;
+    Ok((StatusCode::CREATED, Json(view(&door, &caller, copy).await?)))
 }
 
 /// Export a session, one event per line, as `baton sessions export` does.
@@ -68,14 +65,15 @@ pub(super) async fn fork(
         (status = 404, description = "No such session", body = ErrorBody)))]
 pub(super) async fn export(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<Response, ApiError> {
     let id = session_id(&id)?;
-    let head = find(&door, &id).await?.head;
+    let head = door.service.perform(&caller, ShowSession { id: id.clone() }).await?.head;
     let name = format!("attachment; filename=\"{id}.jsonl\"");
     let mut pages = Box::pin(futures_util::stream::try_unfold(Seq::ZERO, move |after| {
-        let (door, id) = (door.clone(), id.clone());
-        async move { if after < head { export_page(&door, &id, after).await.map(Some) } else { Ok(None) } }
+        let (service, caller, id) = (door.service.clone(), caller.clone(), id.clone());
+        async move { if after < head { export_page(&service, &caller, id, after).await.map(Some) } else { Ok(None) } }
     }));
     // Read before the response begins: a session that was deleted since it was found is a 404 and not a cut download.
     let first = pages.try_next().await?;
@@ -86,11 +84,16 @@ pub(super) async fn export(
 }
 
 /// Reads a page of an export. Returns its lines, and the position of the last one.
-async fn export_page(door: &Shared, id: &SessionId, after: Seq) -> Result<(Bytes, Seq), StoreError> {
-    let span = Span::After { after, limit: 200 };
-    let page = door.runtime.store.read_page(id, span, PAGE_BYTES).await?.records;
+async fn export_page(
+    service: &Service,
+    caller: &Caller,
+    id: SessionId,
+    after: Seq,
+) -> Result<(Bytes, Seq), OperationError<StoreError>> {
+    let export = ExportSession { id: id.clone(), after, max_bytes: PAGE_BYTES };
+    let page = service.perform(caller, export).await?.records;
     // Before the head, an empty page means that the session was deleted: the export must not look complete.
-    let last = page.last().ok_or_else(|| StoreError::NotFound(id.clone()))?.seq;
+    let last = page.last().ok_or(OperationError::Failed(StoreError::NotFound(id)))?.seq;
     let lines = page.iter().flat_map(|record| [record.body.clone(), Bytes::from_static(b"\n")]);
     let lines: Vec<Bytes> = lines.collect();
     Ok((Bytes::from(lines.concat()), last))
@@ -126,26 +129,16 @@ pub(super) struct RewindPreview {
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn preview(
     State(door): State<Shared>,
-    Caller { identity: reader, .. }: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
     QueryParams(RewindQuery { event }): QueryParams<RewindQuery>,
 ) -> Result<Json<RewindPreview>, ApiError> {
-    let id = session_id(&id)?;
-    let view = open(&door, &id).await?.inspect().await?;
-    let _turn = door.scans.turn(reader.person()).await;
-    let history = FileHistory::read(&*door.runtime.store, &id, view.head).await?;
-    let found = event.parse().ok().and_then(|event| history.place_of(event));
-    let from =
-        found.ok_or_else(|| ApiError::not_found(format!("no such prompt in session {id}: {event}")))?;
-    let obstacle = view.session.rewind_obstacle(false).map(|obstacle| name_of(RewindOutcome::from(obstacle)));
-    let can_restore_files = view.session.rewind_obstacle(true).is_none();
-    let files = if can_restore_files {
-        // Compared where the files are.
-        ask(&door, &id, PreviewUndo { touched: history.touched_since(from) }).await?
-    } else {
-        Vec::new()
-    };
-    Ok(Json(RewindPreview { obstacle, can_restore_files, files }))
+    let preview = door.service.perform(&caller, PreviewRewind { id: session_id(&id)?, event }).await?;
+    Ok(Json(RewindPreview {
+        obstacle: preview.obstacle.map(name_of),
+        can_restore_files: preview.can_restore_files,
+        files: preview.files,
+    }))
 }
 
 fn name_of(outcome: RewindOutcome) -> String {
@@ -186,12 +179,12 @@ pub(super) struct RewindResult {
         (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
 pub(super) async fn rewind(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
     JsonBody(NewRewind { event, files }): JsonBody<NewRewind>,
 ) -> Result<Json<RewindResult>, ApiError> {
     let rewind = Rewind { event, with_files: files, by: Some(caller.author()) };
-    let rewound = ask(&door, &session_id(&id)?, rewind).await?;
+    let rewound = door.service.ask(&caller, &session_id(&id)?, rewind).await?;
     Ok(Json(RewindResult {
         outcome: name_of(rewound.outcome),
         restored: rewound.restored.iter().map(|path| path.display().to_string()).collect(),

@@ -1,22 +1,18 @@
 //! MCP servers: those of a session, and those of the user.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use axum::Json;
 use axum::extract::State;
-use baton_ask::Ask;
-use baton_ask::mcp::{
-    DescribeMcpServers, DisableMcpServer, EnableMcpServer, McpServerOverview, ReadMcpLog, SendToMcpServer,
-    StartMcpServer, StartMcpServers,
+use baton_ask::mcp::{DescribeMcpServers, StartMcpServers};
+use baton_service::mcp::{
+    AddMcpServer, DisableMcpServers, EnableMcpServers, ListMcpServers, RemoveMcpServer, SessionMcpServer,
 };
-use baton_people::access::START;
-use baton_protocol::Json as AnyJson;
-use baton_runtime::session::{Failure, Handle};
+use baton_service::Caller;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::extract::{Caller, JsonBody, PathParams, QueryParams, session_id};
-use super::sessions::open;
+use super::extract::{By, JsonBody, PathParams, QueryParams, session_id};
 use super::types::{
     McpCatalogue, McpCatalogueQuery, McpEntryView, McpListQuery, McpLog, McpPageQuery, McpPromptArguments,
     McpResourceQuery, McpServerList, McpServerView, NewMcpServer,
@@ -24,24 +20,9 @@ use super::types::{
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
-async fn find(handle: &Handle, server: &str) -> Result<McpServerOverview, ApiError> {
-    let all = handle.ask(DescribeMcpServers {}).await?;
-    all.into_iter().find(|known| known.name == server).ok_or_else(|| no_such_server(server))
-}
-
-fn no_such_server(server: &str) -> ApiError {
-    ApiError::not_found(format!("no such MCP server: {server}"))
-}
-
-/// Sends a request to a connected server. What it answers is passed on.
-async fn send(handle: &Handle, server: &str, method: &str, params: Value) -> Result<Json<Value>, ApiError> {
-    find(handle, server).await?;
-    let (server, method) = (server.to_owned(), method.to_owned());
-    match handle.ask(SendToMcpServer { server, method, params: AnyJson::from(params) }).await {
-        Ok(answer) => Ok(Json(answer)),
-        Err(Failure::Refused(why)) => Err(ApiError::new(StatusCode::BAD_GATEWAY, "mcp_error", why)),
-        Err(other) => Err(other.into()),
-    }
+/// Finds a server of a session.
+async fn find(door: &Shared, caller: &Caller, id: &str, server: &str) -> Result<SessionMcpServer, ApiError> {
+    Ok(door.service.mcp_server(caller, &session_id(id)?, server).await?)
 }
 
 /// List the MCP servers of a session, with their status and tools.
@@ -53,17 +34,14 @@ async fn send(handle: &Handle, server: &str, method: &str, params: Value) -> Res
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn list(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<McpListQuery>,
 ) -> Result<Json<McpServerList>, ApiError> {
-    if query.start {
-        caller.check(START)?;
-    }
-    let handle = open(&door, &session_id(&id)?).await?;
+    let session = door.service.open(&caller, &session_id(&id)?).await?;
     let servers = match query.start {
-        true => handle.ask(StartMcpServers {}).await?,
-        false => handle.ask(DescribeMcpServers {}).await?,
+        true => session.ask(StartMcpServers {}).await?,
+        false => session.ask(DescribeMcpServers {}).await?,
     };
     Ok(Json(McpServerList { servers: servers.into_iter().map(McpServerView::from).collect() }))
 }
@@ -76,10 +54,10 @@ pub(super) async fn list(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn show(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, server)): PathParams<(String, String)>,
 ) -> Result<Json<McpServerView>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    Ok(Json(find(&handle, &server).await?.into()))
+    Ok(Json(find(&door, &caller, &id, &server).await?.show().await?.into()))
 }
 
 /// Use an MCP server in a session again, and connect to it.
@@ -90,9 +68,10 @@ pub(super) async fn show(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn enable(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, server)): PathParams<(String, String)>,
 ) -> Result<Json<McpServerView>, ApiError> {
-    change(&door, &id, &server, |server| EnableMcpServer { server }).await
+    Ok(Json(find(&door, &caller, &id, &server).await?.enable().await?.into()))
 }
 
 /// Stop using an MCP server in a session.
@@ -103,9 +82,10 @@ pub(super) async fn enable(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn disable(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, server)): PathParams<(String, String)>,
 ) -> Result<Json<McpServerView>, ApiError> {
-    change(&door, &id, &server, |server| DisableMcpServer { server }).await
+    Ok(Json(find(&door, &caller, &id, &server).await?.disable().await?.into()))
 }
 
 /// End the connection to an MCP server of a session, and connect again.
@@ -116,25 +96,10 @@ pub(super) async fn disable(
         (status = 409, description = "A different server holds the session, or the server is disabled", body = ErrorBody)))]
 pub(super) async fn restart(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, server)): PathParams<(String, String)>,
 ) -> Result<Json<McpServerView>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    if !find(&handle, &server).await?.enabled {
-        return Err(ApiError::conflict("disabled", format!("{server} is disabled; enable it first")));
-    }
-    change(&door, &id, &server, |server| StartMcpServer { server, config: None, restart: true }).await
-}
-
-async fn change<A: Ask>(
-    door: &Shared,
-    id: &str,
-    server: &str,
-    ask: impl FnOnce(String) -> A,
-) -> Result<Json<McpServerView>, ApiError> {
-    let handle = open(door, &session_id(id)?).await?;
-    find(&handle, server).await?;
-    handle.ask(ask(server.to_owned())).await?;
-    Ok(Json(find(&handle, server).await?.into()))
+    Ok(Json(find(&door, &caller, &id, &server).await?.restart().await?.into()))
 }
 
 /// Read the log of an MCP server of a session.
@@ -145,15 +110,10 @@ async fn change<A: Ask>(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn log(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, server)): PathParams<(String, String)>,
 ) -> Result<Json<McpLog>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    find(&handle, &server).await?;
-    match handle.ask(ReadMcpLog { server: server.clone() }).await {
-        Ok(lines) => Ok(Json(McpLog { lines })),
-        Err(Failure::Refused(_)) => Err(no_such_server(&server)),
-        Err(other) => Err(other.into()),
-    }
+    Ok(Json(McpLog { lines: find(&door, &caller, &id, &server).await?.log().await? }))
 }
 
 /// List the resources of an MCP server of a session.
@@ -166,11 +126,12 @@ pub(super) async fn log(
         (status = 502, description = "The server is not connected, or answered with an error", body = ErrorBody)))]
 pub(super) async fn resources(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, server)): PathParams<(String, String)>,
     QueryParams(page): QueryParams<McpPageQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    send(&handle, &server, "resources/list", cursor(page)).await
+    let server = find(&door, &caller, &id, &server).await?;
+    Ok(Json(server.send("resources/list", cursor(page)).await?))
 }
 
 /// Read a resource of an MCP server of a session.
@@ -183,11 +144,12 @@ pub(super) async fn resources(
         (status = 502, description = "The server is not connected, or answered with an error", body = ErrorBody)))]
 pub(super) async fn resource(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, server)): PathParams<(String, String)>,
     QueryParams(query): QueryParams<McpResourceQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    send(&handle, &server, "resources/read", json!({ "uri": query.uri })).await
+    let server = find(&door, &caller, &id, &server).await?;
+    Ok(Json(server.send("resources/read", json!({ "uri": query.uri })).await?))
 }
 
 /// List the prompts of an MCP server of a session.
@@ -200,11 +162,12 @@ pub(super) async fn resource(
         (status = 502, description = "The server is not connected, or answered with an error", body = ErrorBody)))]
 pub(super) async fn prompts(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, server)): PathParams<(String, String)>,
     QueryParams(page): QueryParams<McpPageQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    send(&handle, &server, "prompts/list", cursor(page)).await
+    let server = find(&door, &caller, &id, &server).await?;
+    Ok(Json(server.send("prompts/list", cursor(page)).await?))
 }
 
 /// Fill in a prompt of an MCP server of a session.
@@ -221,11 +184,12 @@ pub(super) async fn prompts(
         (status = 502, description = "The server is not connected, or answered with an error", body = ErrorBody)))]
 pub(super) async fn prompt(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, server, prompt)): PathParams<(String, String, String)>,
     JsonBody(body): JsonBody<McpPromptArguments>,
 ) -> Result<Json<Value>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    send(&handle, &server, "prompts/get", json!({ "name": prompt, "arguments": body.arguments })).await
+    let server = find(&door, &caller, &id, &server).await?;
+    Ok(Json(server.send("prompts/get", json!({ "name": prompt, "arguments": body.arguments })).await?))
 }
 
 fn cursor(page: McpPageQuery) -> Value {
@@ -238,13 +202,14 @@ fn cursor(page: McpPageQuery) -> Value {
         (status = 400, description = "Malformed query", body = ErrorBody)))]
 pub(super) async fn catalogue(
     State(door): State<Shared>,
+    By(caller): By,
     QueryParams(query): QueryParams<McpCatalogueQuery>,
 ) -> Result<Json<McpCatalogue>, ApiError> {
-    let cwd = query.cwd.as_deref().map(Path::new);
-    if cwd.is_some_and(|cwd| !cwd.is_absolute()) {
+    let cwd = query.cwd.map(PathBuf::from);
+    if cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
         return Err(ApiError::bad_request("cwd must be an absolute path"));
     }
-    let entries = door.runtime.addons.catalogue.entries(cwd).await;
+    let entries = door.service.perform(&caller, ListMcpServers { cwd }).await?;
     let servers = entries.into_iter().map(|(name, entry)| McpEntryView::new(name, &entry)).collect();
     Ok(Json(McpCatalogue { servers }))
 }
@@ -258,11 +223,13 @@ pub(super) async fn catalogue(
         (status = 422, description = "The configuration cannot be used; the message names the field", body = ErrorBody)))]
 pub(super) async fn add(
     State(door): State<Shared>,
+    By(caller): By,
     JsonBody(new): JsonBody<NewMcpServer>,
 ) -> Result<(StatusCode, Json<McpEntryView>), ApiError> {
     let NewMcpServer { name, config } = new;
-    door.runtime.addons.catalogue.user().add(name.clone(), Value::Object(config)).await?;
-    entry(&door, name).await.map(|view| (StatusCode::CREATED, Json(view)))
+    let add = AddMcpServer { name: name.clone(), config: Value::Object(config) };
+    door.service.perform(&caller, add).await?;
+    entry(&door, &caller, name).await.map(|view| (StatusCode::CREATED, Json(view)))
 }
 
 /// Remove an MCP server of the user.
@@ -272,9 +239,10 @@ pub(super) async fn add(
         (status = 404, description = "The user has no such server", body = ErrorBody)))]
 pub(super) async fn remove(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(server): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
-    door.runtime.addons.catalogue.user().remove(server).await?;
+    door.service.perform(&caller, RemoveMcpServer { name: server }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -285,9 +253,12 @@ pub(super) async fn remove(
         (status = 404, description = "No such server", body = ErrorBody)))]
 pub(super) async fn enable_for_all(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(server): PathParams<String>,
 ) -> Result<Json<McpEntryView>, ApiError> {
-    turn(&door, server, true).await
+    entry(&door, &caller, server.clone()).await?;
+    door.service.perform(&caller, EnableMcpServers { names: vec![server.clone()] }).await?;
+    entry(&door, &caller, server).await.map(Json)
 }
 
 /// Stop using an MCP server in new sessions.
@@ -297,19 +268,17 @@ pub(super) async fn enable_for_all(
         (status = 404, description = "No such server", body = ErrorBody)))]
 pub(super) async fn disable_for_all(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(server): PathParams<String>,
 ) -> Result<Json<McpEntryView>, ApiError> {
-    turn(&door, server, false).await
+    entry(&door, &caller, server.clone()).await?;
+    door.service.perform(&caller, DisableMcpServers { names: vec![server.clone()] }).await?;
+    entry(&door, &caller, server).await.map(Json)
 }
 
-async fn turn(door: &Shared, server: String, enabled: bool) -> Result<Json<McpEntryView>, ApiError> {
-    entry(door, server.clone()).await?;
-    door.runtime.addons.catalogue.enable(vec![server.clone()], enabled).await.map_err(ApiError::internal)?;
-    entry(door, server).await.map(Json)
-}
-
-async fn entry(door: &Shared, name: String) -> Result<McpEntryView, ApiError> {
-    let entries = door.runtime.addons.catalogue.entries(None).await;
-    let entry = entries.get(&name).ok_or_else(|| no_such_server(&name))?;
+async fn entry(door: &Shared, caller: &Caller, name: String) -> Result<McpEntryView, ApiError> {
+    let entries = door.service.perform(caller, ListMcpServers::default()).await?;
+    let unknown = || ApiError::not_found(format!("no such MCP server: {name}"));
+    let entry = entries.get(&name).ok_or_else(unknown)?;
     Ok(McpEntryView::new(name, entry))
 }

@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use baton_notify::target::Target;
-use baton_notify::{Courier, NewSubscription, NotifyError};
+use baton_notify::NewSubscription;
 use baton_people::{CredentialRef, Digest, Identity};
+use baton_service::notifications::{ShowNotifications, Subscribe, TestSubscription, Unsubscribe};
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::extract::{Caller, JsonBody, PathParams};
+use super::extract::{By, JsonBody, PathParams};
 use crate::error::{ApiError, ErrorBody};
 use crate::guard::{LOGIN_COOKIE, cookies, unreadable};
 use crate::{Door, Shared};
@@ -56,14 +56,16 @@ pub(crate) struct Subscribed {
 #[utoipa::path(get, path = "/api/notifications", operation_id = "showNotifications", tag = "notifications",
     responses((status = 200, description = "What is set up", body = NotificationSetup),
         (status = 404, description = "This server sends no notifications", body = ErrorBody)))]
-pub(super) async fn show(State(door): State<Shared>) -> Result<Json<NotificationSetup>, ApiError> {
-    let courier = courier(&door)?;
-    let options = courier.options();
+pub(super) async fn show(
+    State(door): State<Shared>,
+    By(caller): By,
+) -> Result<Json<NotificationSetup>, ApiError> {
+    let setup = door.service.perform(&caller, ShowNotifications).await?;
     Ok(Json(NotificationSetup {
-        public_key: courier.public_key().await.map_err(failed)?,
-        webhook: options.webhook.is_some(),
-        telegram: options.telegram.is_some(),
-        delay_seconds: options.delay.as_secs(),
+        public_key: setup.public_key,
+        webhook: setup.webhook,
+        telegram: setup.telegram,
+        delay_seconds: setup.delay.as_secs(),
     }))
 }
 
@@ -78,17 +80,17 @@ pub(super) async fn show(State(door): State<Shared>) -> Result<Json<Notification
         (status = 422, description = "The address or the keys cannot be used", body = ErrorBody)))]
 pub(super) async fn subscribe(
     State(door): State<Shared>,
-    Caller { identity, .. }: Caller,
+    By(caller): By,
     headers: HeaderMap,
     JsonBody(subscription): JsonBody<PushSubscription>,
 ) -> Result<(StatusCode, Json<Subscribed>), ApiError> {
-    let new = NewSubscription {
+    let subscription = NewSubscription {
         endpoint: subscription.endpoint,
         p256dh: subscription.keys.p256dh,
         auth: subscription.keys.auth,
     };
-    let standing = standing(&door, &identity, &headers).await?;
-    let id = courier(&door)?.subscribe(name(&identity), standing, &new).await.map_err(failed)?;
+    let standing = standing(&door, caller.identity(), &headers).await?;
+    let id = door.service.perform(&caller, Subscribe { standing, subscription }).await?;
     Ok((StatusCode::CREATED, Json(Subscribed { id })))
 }
 
@@ -99,11 +101,11 @@ pub(super) async fn subscribe(
         (status = 404, description = "You have no such subscription", body = ErrorBody)))]
 pub(super) async fn unsubscribe(
     State(door): State<Shared>,
-    Caller { identity, .. }: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
-    let removed = courier(&door)?.forget(&id, Some(name(&identity))).await.map_err(failed)?;
-    removed.then_some(StatusCode::NO_CONTENT).ok_or_else(|| unknown(&id))
+    door.service.perform(&caller, Unsubscribe { id }).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Send a test to a subscribed browser.
@@ -114,22 +116,11 @@ pub(super) async fn unsubscribe(
         (status = 502, description = "The push service has not accepted it", body = ErrorBody)))]
 pub(super) async fn test(
     State(door): State<Shared>,
-    Caller { identity, .. }: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
-    let courier = courier(&door)?;
-    if !courier.has(&id, name(&identity)).await.map_err(failed)? {
-        return Err(unknown(&id));
-    }
-    match courier.test_one(&Target::Push(id)).await {
-        None => Ok(StatusCode::NO_CONTENT),
-        Some(problem) => Err(ApiError::new(StatusCode::BAD_GATEWAY, "push", problem)),
-    }
-}
-
-fn courier(door: &Door) -> Result<&Courier, ApiError> {
-    let notifier = door.notifier.get().map(|notifier| &**notifier.courier());
-    notifier.ok_or_else(|| ApiError::not_found("this server sends no notifications"))
+    door.service.perform(&caller, TestSubscription { id }).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 fn name(identity: &Identity) -> &str {
@@ -150,16 +141,4 @@ async fn standing(door: &Door, identity: &Identity, headers: &HeaderMap) -> Resu
         }
     }
     Ok(identity.standing(owner))
-}
-
-fn unknown(id: &str) -> ApiError {
-    ApiError::not_found(format!("you have no such subscription: {id}"))
-}
-
-fn failed(error: NotifyError) -> ApiError {
-    match error {
-        NotifyError::Store(error) => error.into(),
-        NotifyError::Unusable(_) => ApiError::unprocessable("unusable", error.to_string()),
-        error => ApiError::internal(error.to_string()),
-    }
 }

@@ -1,13 +1,16 @@
 //! Plugins of the user, and the marketplaces that they come from.
 
-use std::path::Path;
-
 use axum::Json;
 use axum::extract::State;
 use baton_runtime::plugins::InstalledPlugin;
+use baton_service::plugins::{
+    AddMarketplace, BrowseMarketplace, DisablePlugins, EnablePlugins, InstallPlugin, ListMarketplaces,
+    ListPlugins, RemoveMarketplace, UninstallPlugin, UpdatePlugin,
+};
+use baton_service::{Caller, OperationError};
 use http::StatusCode;
 
-use super::extract::{JsonBody, PathParams, QueryParams};
+use super::extract::{By, JsonBody, PathParams, QueryParams};
 use super::types::{
     MarketplaceList, MarketplaceView, NewMarketplace, NewPlugin, OfferedPluginList, OfferedPluginView,
     PluginList, PluginView, RemoveMarketplaceQuery,
@@ -15,32 +18,33 @@ use super::types::{
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
-async fn installed(door: &Shared) -> Result<Vec<InstalledPlugin>, ApiError> {
-    door.runtime.addons.plugins.list().await.map_err(ApiError::internal)
+async fn installed(door: &Shared, caller: &Caller) -> Result<Vec<InstalledPlugin>, ApiError> {
+    Ok(door.service.perform(caller, ListPlugins {}).await?)
 }
 
-async fn find(door: &Shared, name: &str) -> Result<PluginView, ApiError> {
-    let found = installed(door).await?.into_iter().find(|plugin| plugin.is_named(name));
+async fn find(door: &Shared, caller: &Caller, name: &str) -> Result<PluginView, ApiError> {
+    let found = installed(door, caller).await?.into_iter().find(|plugin| plugin.is_named(name));
     let found = found.ok_or_else(|| ApiError::not_found(format!("no such plugin: {name}")))?;
     Ok(found.into())
 }
 
-async fn find_marketplace(door: &Shared, name: &str) -> Result<MarketplaceView, ApiError> {
-    let known = door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?;
+async fn find_marketplace(door: &Shared, caller: &Caller, name: &str) -> Result<MarketplaceView, ApiError> {
+    let known = door.service.perform(caller, ListMarketplaces {}).await?;
     let found = known.into_iter().find(|known| known.name == name);
     let found = found.ok_or_else(|| ApiError::not_found(format!("no such marketplace: {name}")))?;
     Ok(found.into())
 }
 
-fn unusable(why: String) -> ApiError {
-    ApiError::unprocessable("unusable", why)
+/// Converts the error of an operation whose parameters cannot be used.
+fn unusable(error: OperationError<String>) -> ApiError {
+    error.map(|why| ApiError::unprocessable("unusable", why)).into()
 }
 
 /// List the installed plugins.
 #[utoipa::path(get, path = "/api/plugins", operation_id = "listPlugins", tag = "plugins",
     responses((status = 200, description = "Plugins", body = PluginList)))]
-pub(super) async fn list(State(door): State<Shared>) -> Result<Json<PluginList>, ApiError> {
-    let plugins = installed(&door).await?.into_iter().map(PluginView::from).collect();
+pub(super) async fn list(State(door): State<Shared>, By(caller): By) -> Result<Json<PluginList>, ApiError> {
+    let plugins = installed(&door, &caller).await?.into_iter().map(PluginView::from).collect();
     Ok(Json(PluginList { plugins }))
 }
 
@@ -52,10 +56,11 @@ pub(super) async fn list(State(door): State<Shared>) -> Result<Json<PluginList>,
         (status = 422, description = "There is no such plugin, or it cannot be used", body = ErrorBody)))]
 pub(super) async fn install(
     State(door): State<Shared>,
+    By(caller): By,
     JsonBody(new): JsonBody<NewPlugin>,
 ) -> Result<(StatusCode, Json<PluginView>), ApiError> {
-    let installed =
-        door.runtime.addons.plugins.install(&new.source, Path::new("/")).await.map_err(unusable)?;
+    let install = InstallPlugin { source: new.source, base: "/".into() };
+    let installed = door.service.perform(&caller, install).await.map_err(unusable)?;
     Ok((StatusCode::CREATED, Json(installed.plugin.into())))
 }
 
@@ -66,10 +71,12 @@ pub(super) async fn install(
         (status = 404, description = "No such plugin", body = ErrorBody)))]
 pub(super) async fn uninstall(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(plugin): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
-    find(&door, &plugin).await?;
-    door.runtime.addons.plugins.uninstall(plugin, None).await.map_err(ApiError::not_found)?;
+    find(&door, &caller, &plugin).await?;
+    let uninstall = UninstallPlugin { name: plugin, direct_source_id: None };
+    door.service.perform(&caller, uninstall).await.map_err(|error| error.map(ApiError::not_found))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -81,11 +88,13 @@ pub(super) async fn uninstall(
         (status = 422, description = "It cannot be read any more", body = ErrorBody)))]
 pub(super) async fn update(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(plugin): PathParams<String>,
 ) -> Result<Json<PluginView>, ApiError> {
-    find(&door, &plugin).await?;
-    door.runtime.addons.plugins.update(&plugin).await.map_err(unusable)?;
-    find(&door, &plugin).await.map(Json)
+    find(&door, &caller, &plugin).await?;
+    let update = UpdatePlugin { name: plugin.clone() };
+    door.service.perform(&caller, update).await.map_err(unusable)?;
+    find(&door, &caller, &plugin).await.map(Json)
 }
 
 /// Use a plugin in new sessions again.
@@ -95,9 +104,12 @@ pub(super) async fn update(
         (status = 404, description = "No such plugin", body = ErrorBody)))]
 pub(super) async fn enable(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(plugin): PathParams<String>,
 ) -> Result<Json<PluginView>, ApiError> {
-    turn(&door, plugin, true).await
+    find(&door, &caller, &plugin).await?;
+    door.service.perform(&caller, EnablePlugins { names: vec![plugin.clone()] }).await?;
+    find(&door, &caller, &plugin).await.map(Json)
 }
 
 /// Stop using a plugin in new sessions.
@@ -107,27 +119,19 @@ pub(super) async fn enable(
         (status = 404, description = "No such plugin", body = ErrorBody)))]
 pub(super) async fn disable(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(plugin): PathParams<String>,
 ) -> Result<Json<PluginView>, ApiError> {
-    turn(&door, plugin, false).await
-}
-
-async fn turn(door: &Shared, plugin: String, enabled: bool) -> Result<Json<PluginView>, ApiError> {
-    find(door, &plugin).await?;
-    door.runtime
-        .addons
-        .plugins
-        .set_enabled(vec![plugin.clone()], enabled)
-        .await
-        .map_err(ApiError::internal)?;
-    find(door, &plugin).await.map(Json)
+    find(&door, &caller, &plugin).await?;
+    door.service.perform(&caller, DisablePlugins { names: vec![plugin.clone()] }).await?;
+    find(&door, &caller, &plugin).await.map(Json)
 }
 
 /// List the marketplaces.
 #[utoipa::path(get, path = "/api/marketplaces", operation_id = "listMarketplaces", tag = "plugins",
     responses((status = 200, description = "Marketplaces", body = MarketplaceList)))]
-pub(super) async fn marketplaces(State(door): State<Shared>) -> Result<Json<MarketplaceList>, ApiError> {
-    let known = door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?;
+pub(super) async fn marketplaces(State(door): State<Shared>, By(caller): By) -> Result<Json<MarketplaceList>, ApiError> {
+    let known = door.service.perform(&caller, ListMarketplaces {}).await?;
     Ok(Json(MarketplaceList { marketplaces: known.into_iter().map(MarketplaceView::from).collect() }))
 }
 
@@ -140,11 +144,12 @@ pub(super) async fn marketplaces(State(door): State<Shared>) -> Result<Json<Mark
         (status = 422, description = "It cannot be used, or one of its name is known", body = ErrorBody)))]
 pub(super) async fn add_marketplace(
     State(door): State<Shared>,
+    By(caller): By,
     JsonBody(new): JsonBody<NewMarketplace>,
 ) -> Result<(StatusCode, Json<MarketplaceView>), ApiError> {
-    let plugins = &door.runtime.addons.plugins;
-    let name = plugins.add_marketplace(&new.source, Path::new("/")).await.map_err(unusable)?;
-    Ok((StatusCode::CREATED, Json(find_marketplace(&door, &name).await?)))
+    let add = AddMarketplace { source: new.source, base: "/".into() };
+    let name = door.service.perform(&caller, add).await.map_err(unusable)?;
+    Ok((StatusCode::CREATED, Json(find_marketplace(&door, &caller, &name).await?)))
 }
 
 /// Remove a marketplace.
@@ -156,12 +161,14 @@ pub(super) async fn add_marketplace(
         (status = 409, description = "Its plugins are installed, or it is the default one", body = ErrorBody)))]
 pub(super) async fn remove_marketplace(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(name): PathParams<String>,
     QueryParams(query): QueryParams<RemoveMarketplaceQuery>,
 ) -> Result<StatusCode, ApiError> {
-    find_marketplace(&door, &name).await?;
-    let removed = door.runtime.addons.plugins.remove_marketplace(name.clone(), query.force).await;
-    let removed = removed.map_err(|why| ApiError::conflict("default", why))?;
+    find_marketplace(&door, &caller, &name).await?;
+    let remove = RemoveMarketplace { name: name.clone(), force: query.force };
+    let removed = door.service.perform(&caller, remove).await;
+    let removed = removed.map_err(|error| error.map(|why| ApiError::conflict("default", why)))?;
     match removed.removed {
         true => Ok(StatusCode::NO_CONTENT),
         false => {
@@ -179,9 +186,10 @@ pub(super) async fn remove_marketplace(
         (status = 422, description = "It cannot be read", body = ErrorBody)))]
 pub(super) async fn browse(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(name): PathParams<String>,
 ) -> Result<Json<OfferedPluginList>, ApiError> {
-    find_marketplace(&door, &name).await?;
-    let offered = door.runtime.addons.plugins.browse(&name).await.map_err(unusable)?;
+    find_marketplace(&door, &caller, &name).await?;
+    let offered = door.service.perform(&caller, BrowseMarketplace { name }).await.map_err(unusable)?;
     Ok(Json(OfferedPluginList { plugins: offered.into_iter().map(OfferedPluginView::from).collect() }))
 }

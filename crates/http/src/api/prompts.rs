@@ -10,13 +10,14 @@ use baton_protocol::attachment::{Attachment, InvalidAttachment};
 use baton_protocol::event::{AbortReason, Body as EventBody, Event, Prompt, SendMode};
 use baton_protocol::{ClientId, PromptId, SessionId};
 use baton_runtime::session::subscription::{Received, Subscription, subscribe};
-use baton_runtime::session::{Batch, Handle};
-use baton_store::Span;
+use baton_runtime::session::Batch;
+use baton_service::sessions::{ReadEvents, ShowSession};
+use baton_service::{Caller, Service, LiveSession};
+use baton_store::{Record, Seq, Span};
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
-use super::extract::{Caller, JsonBody, PathParams, QueryParams, session_id};
-use super::sessions::{ask, find};
+use super::extract::{By, JsonBody, PathParams, QueryParams, session_id};
 use super::types::{AcceptedPrompt, Cancelled, NewPrompt, PromptView, WaitQuery};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -32,7 +33,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Returns when the prompt is durable; events report the result. With an `Idempotency-Key`, a prompt can be sent again after a
 /// lost connection: it is accepted once. A key that was used for a different prompt is refused.
 #[utoipa::path(post, path = "/api/sessions/{id}/prompts", operation_id = "sendPrompt", tag = "prompts", request_body = NewPrompt,
-    params(("id" = String, Path, description = "Session id"), ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key chosen by the client", pattern = "^[ -~]{1,256}$")),
+    params(("id" = String, Path, description = "LiveSession id"), ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key chosen by the client", pattern = "^[ -~]{1,256}$")),
     responses((status = 202, description = "Accepted", body = AcceptedPrompt),
         (status = 400, description = "Malformed request body", body = ErrorBody),
         (status = 404, description = "No such session", body = ErrorBody),
@@ -41,7 +42,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
         (status = 422, description = "Request body does not match the schema, or the idempotency key was used for a different prompt (`key_reused`)", body = ErrorBody)))]
 pub(super) async fn send(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
     headers: HeaderMap,
     JsonBody(prompt): JsonBody<NewPrompt>,
@@ -64,9 +65,9 @@ pub(super) async fn send(
         ..Prompt::default()
     };
     let sent = prompt.key.is_some().then(|| prompt.clone());
-    let id = ask(&door, &session, SendPrompt { prompt: Box::new(prompt) }).await?;
+    let id = door.service.ask(&caller, &session, SendPrompt { prompt: Box::new(prompt) }).await?;
     if let Some(sent) = sent
-        && is_different(&door, &session, id, &sent).await?
+        && is_different(&door.service, &caller, &session, id, &sent).await?
     {
         let message = "the Idempotency-Key was used for a different prompt; choose a new key for each prompt";
         return Err(ApiError::unprocessable("key_reused", message));
@@ -77,14 +78,15 @@ pub(super) async fn send(
 /// Whether the accepted prompt differs from the one that was sent now. The session only knows the ids of prompts by their keys;
 /// the prompt itself is read from the history, near its end unless the retry comes late.
 async fn is_different(
-    door: &Shared,
+    service: &Service,
+    caller: &Caller,
     session: &SessionId,
     id: PromptId,
     sent: &Prompt,
 ) -> Result<bool, ApiError> {
-    let mut before = find(door, session).await?.head.plus(1);
+    let mut before = service.perform(caller, ShowSession { id: session.clone() }).await?.head.plus(1);
     loop {
-        let page = door.runtime.store.read(session, Span::Before { before, limit: 100 }).await?;
+        let page = read_before(service, caller, session, before, 100).await?;
         let Some(first) = page.first() else { return Ok(false) };
         before = first.seq;
         for record in page.iter().rev().filter(|record| &*record.kind == "baton.prompt_accepted") {
@@ -113,10 +115,11 @@ fn attachment(object: serde_json::Map<String, serde_json::Value>) -> Result<Atta
 ///
 /// With `wait`, the response is delayed until the prompt has an outcome, or the time is over.
 #[utoipa::path(get, path = "/api/sessions/{id}/prompts/{prompt}", operation_id = "showPrompt", tag = "prompts",
-    params(("id" = String, Path, description = "Session id"), ("prompt" = String, Path, description = "Prompt id"), WaitQuery),
+    params(("id" = String, Path, description = "LiveSession id"), ("prompt" = String, Path, description = "Prompt id"), WaitQuery),
     responses((status = 200, description = "State of the prompt", body = PromptView), (status = 400, description = "Malformed query", body = ErrorBody), (status = 404, description = "No such session or prompt", body = ErrorBody)))]
 pub(super) async fn show(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, prompt)): PathParams<(String, String)>,
     QueryParams(query): QueryParams<WaitQuery>,
 ) -> Result<Json<PromptView>, ApiError> {
@@ -125,14 +128,14 @@ pub(super) async fn show(
     let until = Instant::now() + patience;
     loop {
         // Before the state is read, so that no outcome between the two is missed.
-        let mut outcomes = Outcomes::of(&door, &id);
-        let view = state_of(&door, &id, &prompt).await?;
+        let mut outcomes = Outcomes::of(&door.service, &caller, &id);
+        let view = state_of(&door.service, &caller, &id, &prompt).await?;
         if view.is_settled() || patience.is_zero() {
             return Ok(Json(view));
         }
         if tokio::time::timeout_at(until, outcomes.next()).await.is_err() {
             // The prompt may have been started while the client waited.
-            return Ok(Json(state_of(&door, &id, &prompt).await?));
+            return Ok(Json(state_of(&door.service, &caller, &id, &prompt).await?));
         }
     }
 }
@@ -140,16 +143,16 @@ pub(super) async fn show(
 /// Wakes a client that waits for the outcome of a prompt.
 struct Outcomes {
     /// The live session; none if it is not live on this server.
-    attached: Option<(Handle, ClientId, Subscription)>,
+    attached: Option<(LiveSession, ClientId, Subscription)>,
 }
 
 impl Outcomes {
-    fn of(door: &Shared, id: &SessionId) -> Self {
-        let attached = door.runtime.registry.get(id).map(|handle| {
-            let client = door.runtime.new_client();
+    fn of(service: &Service, caller: &Caller, id: &SessionId) -> Self {
+        let attached = service.live(caller, id).map(|session| {
+            let client = service.new_client();
             let (port, subscription) = subscribe(64);
-            handle.hub.attach(client, port);
-            (handle, client, subscription)
+            session.hub().attach(client, port);
+            (session, client, subscription)
         });
         Self { attached }
     }
@@ -173,22 +176,27 @@ impl Outcomes {
 
 impl Drop for Outcomes {
     fn drop(&mut self) {
-        if let Some((handle, client, _)) = &self.attached {
-            handle.hub.detach(*client);
+        if let Some((session, client, _)) = &self.attached {
+            session.hub().detach(*client);
         }
     }
 }
 
 /// Reads the state of a prompt, and the text of its answer, from the history.
-async fn state_of(door: &Shared, id: &SessionId, prompt: &str) -> Result<PromptView, ApiError> {
+async fn state_of(
+    service: &Service,
+    caller: &Caller,
+    id: &SessionId,
+    prompt: &str,
+) -> Result<PromptView, ApiError> {
     let unknown = || ApiError::not_found(format!("no such prompt in session {id}: {prompt}"));
     let wanted: PromptId = prompt.parse().map_err(|_| unknown())?;
-    let summary = find(door, id).await?;
+    let summary = service.perform(caller, ShowSession { id: id.clone() }).await?;
     // Read backwards: the last event about the prompt has its state, and most requests are about recent prompts.
     let mut before = summary.head.plus(1);
     let mut reading = Reading { wanted, last_text: None, view: None };
     loop {
-        let page = door.runtime.store.read(id, Span::Before { before, limit: 500 }).await?;
+        let page = read_before(service, caller, id, before, 500).await?;
         let Some(first) = page.first() else { return reading.view.ok_or_else(unknown) };
         before = first.seq;
         for record in page.iter().rev().filter(|record| concerns_prompts(&record.kind)) {
@@ -199,6 +207,19 @@ async fn state_of(door: &Shared, id: &SessionId, prompt: &str) -> Result<PromptV
             }
         }
     }
+}
+
+/// Reads the events before a position.
+pub(super) async fn read_before(
+    service: &Service,
+    caller: &Caller,
+    id: &SessionId,
+    before: Seq,
+    limit: usize,
+) -> Result<Vec<Record>, ApiError> {
+    let span = Span::Before { before, limit };
+    let read = ReadEvents { id: id.clone(), span, max_bytes: usize::MAX };
+    Ok(service.perform(caller, read).await?.records)
 }
 
 /// A prompt whose events are read backwards.
@@ -255,16 +276,16 @@ fn state_after(body: &EventBody, wanted: PromptId) -> Option<(&'static str, Opti
 /// Cancel the running turn and all queued prompts.
 ///
 /// Has no effect on an idle session.
-#[utoipa::path(post, path = "/api/sessions/{id}/cancel", operation_id = "cancelPrompts", tag = "prompts", params(("id" = String, Path, description = "Session id")),
+#[utoipa::path(post, path = "/api/sessions/{id}/cancel", operation_id = "cancelPrompts", tag = "prompts", params(("id" = String, Path, description = "LiveSession id")),
     responses((status = 200, description = "Cancelled", body = Cancelled),
         (status = 404, description = "No such session", body = ErrorBody),
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn cancel(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<Cancelled>, ApiError> {
     let abort = Abort { reason: AbortReason::UserInitiated, by: Some(caller.author()) };
-    let had_work = ask(&door, &session_id(&id)?, abort).await?;
+    let had_work = door.service.ask(&caller, &session_id(&id)?, abort).await?;
     Ok(Json(Cancelled { had_work }))
 }

@@ -10,8 +10,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::extract::{JsonBody, PathParams, session_id};
-use super::sessions::{ask, find, open};
+use super::extract::{By, JsonBody, PathParams, session_id};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
@@ -61,9 +60,10 @@ pub(super) struct Queue {
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn list(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<Queue>, ApiError> {
-    let view = open(&door, &session_id(&id)?).await?.inspect().await?;
+    let view = door.service.open(&caller, &session_id(&id)?).await?.inspect().await?;
     Ok(Json(Queue { queue: QueuedItem::all(&view.session) }))
 }
 
@@ -92,22 +92,23 @@ pub(super) struct QueueChange {
         (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
 pub(super) async fn change(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, prompt)): PathParams<(String, String)>,
     JsonBody(change): JsonBody<QueueChange>,
 ) -> Result<StatusCode, ApiError> {
     let (id, prompt) = (session_id(&id)?, prompt_id(&prompt)?);
-    find(&door, &id).await?;
+    door.service.open(&caller, &id).await?;
     if let Some(text) = change.text {
         if text.trim().is_empty() {
             return Err(ApiError::bad_request("the text of the prompt is empty"));
         }
-        ask(&door, &id, RewordQueued { prompt, text, display: None }).await?;
+        door.service.ask(&caller, &id, RewordQueued { prompt, text, display: None }).await?;
     }
     if let Some(position) = change.position {
-        ask(&door, &id, MoveQueued { prompt, position }).await?;
+        door.service.ask(&caller, &id, MoveQueued { prompt, position }).await?;
     }
     if change.immediate {
-        ask(&door, &id, SteerQueued { prompt }).await?;
+        door.service.ask(&caller, &id, SteerQueued { prompt }).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -120,10 +121,11 @@ pub(super) async fn change(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn withdraw(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, prompt)): PathParams<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let (id, prompt) = (session_id(&id)?, prompt_id(&prompt)?);
-    match ask(&door, &id, Withdraw { which: Withdrawn::One(prompt) }).await? {
+    match door.service.ask(&caller, &id, Withdraw { which: Withdrawn::One(prompt) }).await? {
         0 => Err(not_queued(&prompt.to_string())),
         _ => Ok(StatusCode::NO_CONTENT),
     }

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use baton_ask::Ask;
-use baton_ask::mcp::{ApproveMcpSampling, FinishMcpLogin, LogInAtMcpServer, McpLogin};
+use baton_ask::mcp::{ApproveMcpSampling, McpLogin};
 use baton_core::ask::AnswerRequest;
 use baton_core::{self as core, AnswerOutcome, Elicited};
 use baton_protocol::event::{Body as EventBody, Event, PlanAnswer, RequestClosed, SwitchAnswer};
 use baton_protocol::permission::{PermissionOutcome, Verdict};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{RequestId, SessionId};
-use baton_runtime::metadata;
-use baton_runtime::session::{Failure, Handle};
-use baton_store::{Span, Summary};
+use baton_runtime::session::Failure;
+use baton_service::requests::{LinkRequest, ListRequests, PasteLogin};
+use baton_service::sessions::ShowSession;
+use baton_service::{Caller, OperationError, Service, LiveSession};
 use http::HeaderMap;
 
-use super::extract::{Caller, JsonBody, PathParams, session_id};
-use super::sessions::{ask, find, open};
+use super::extract::{By, JsonBody, PathParams, session_id};
+use super::prompts::read_before;
 use super::types::{
     Counted, Decision, LoginLink, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
     SwitchResponse,
@@ -34,35 +34,31 @@ const SEARCHED: usize = 500;
 const ANSWERED: &str = "the request was already answered or withdrawn";
 
 /// List the pending requests of a session.
-#[utoipa::path(get, path = "/api/sessions/{id}/requests", operation_id = "listSessionRequests", tag = "requests", params(("id" = String, Path, description = "Session id")),
+#[utoipa::path(get, path = "/api/sessions/{id}/requests", operation_id = "listSessionRequests", tag = "requests", params(("id" = String, Path, description = "LiveSession id")),
     responses((status = 200, description = "Pending requests", body = RequestList),
         (status = 404, description = "No such session", body = ErrorBody),
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn list(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<RequestList>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    let requests = RequestView::all(&handle.inspect().await?.session);
+    let session = door.service.open(&caller, &session_id(&id)?).await?;
+    let requests = RequestView::all(&session.inspect().await?.session);
     Ok(Json(RequestList { requests }))
 }
 
 /// List the pending requests of all sessions, including those of a stopped server.
 #[utoipa::path(get, path = "/api/requests", operation_id = "listRequests", tag = "requests",
     responses((status = 200, description = "Pending requests", body = RequestOverview)))]
-pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestOverview>, ApiError> {
-    let all = door.runtime.store.list().await?;
-    // Requests of MCP servers are only in memory, also in an idle session.
-    let may_wait = |summary: &Summary| {
-        metadata::may_have_requests(summary) || door.runtime.registry.get(&summary.session).is_some()
-    };
+pub(super) async fn overview(
+    State(door): State<Shared>,
+    By(caller): By,
+) -> Result<Json<RequestOverview>, ApiError> {
     let mut overview = RequestOverview { requests: Vec::new(), heads: BTreeMap::new() };
-    for summary in all.into_iter().filter(may_wait) {
-        let handle = door.runtime.registry.open(&door.runtime, &summary.session);
-        // Fails if a different server holds the session; that server lists its requests.
-        let Ok(view) = handle.inspect().await else { continue };
+    for view in door.service.perform(&caller, ListRequests).await? {
         let found = RequestView::all(&view.session);
-        let session = summary.session.to_string();
+        let session = view.session.id.to_string();
         overview
             .requests
             .extend(found.into_iter().map(|request| SessionRequest { session_id: session.clone(), request }));
@@ -75,7 +71,7 @@ pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestO
 ///
 /// The first answer counts; a later one gets 409.
 #[utoipa::path(post, path = "/api/sessions/{id}/requests/{request}", operation_id = "answerRequest", tag = "requests", request_body = RequestAnswer,
-    params(("id" = String, Path, description = "Session id"), ("request" = String, Path, description = "Request id")),
+    params(("id" = String, Path, description = "LiveSession id"), ("request" = String, Path, description = "Request id")),
     responses((status = 200, description = "The answer counts", body = Counted),
         (status = 400, description = "The answer is of a different kind than the request", body = ErrorBody),
         (status = 404, description = "No such session or request", body = ErrorBody),
@@ -85,7 +81,7 @@ pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestO
             body = ErrorBody)))]
 pub(super) async fn answer(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     PathParams((id, request)): PathParams<(String, String)>,
     JsonBody(answer): JsonBody<RequestAnswer>,
 ) -> Result<Json<Counted>, ApiError> {
@@ -93,20 +89,22 @@ pub(super) async fn answer(
     let request = RequestId(request);
     match &answer {
         RequestAnswer::Login { pasted: Some(pasted), decline: false } => {
-            return finish_login(&open(&door, &session).await?, &request, pasted.clone()).await;
+            let paste = PasteLogin { session, request, pasted: pasted.clone() };
+            door.service.perform(&caller, paste).await?;
+            return Ok(Json(Counted { counted: true }));
         }
         RequestAnswer::Sampling { approve: true } => {
-            return sample(&open(&door, &session).await?, request).await;
+            return sample(&door.service.open(&caller, &session).await?, request).await;
         }
         _ => {}
     }
     let (named, by) = (request.clone(), Some(caller.author()));
     let answer = Box::new(core_answer(answer, &caller));
-    match ask(&door, &session, AnswerRequest { request, answer, by }).await? {
+    match door.service.ask(&caller, &session, AnswerRequest { request, answer, by }).await? {
         AnswerOutcome::Counted => Ok(Json(Counted { counted: true })),
         outcome @ (AnswerOutcome::TooLate | AnswerOutcome::NoSuchRequest) => {
             // Sessions forget closed requests when the server stops; their history does not.
-            match first_answer(&door, &session_id(&id)?, &named).await? {
+            match first_answer(&door.service, &caller, &session, &named).await? {
                 Some(answered) => Err(ApiError::conflict("already_answered", answered)),
                 None if outcome == AnswerOutcome::TooLate => {
                     Err(ApiError::conflict("already_answered", ANSWERED.to_owned()))
@@ -125,13 +123,13 @@ pub(super) async fn answer(
 
 /// Says who answered a request first; none if the recent history does not tell.
 async fn first_answer(
-    door: &Shared,
+    service: &Service,
+    caller: &Caller,
     session: &SessionId,
     request: &RequestId,
 ) -> Result<Option<String>, ApiError> {
-    let head = find(door, session).await?.head;
-    let recent = Span::Before { before: head.plus(1), limit: SEARCHED };
-    for record in door.runtime.store.read(session, recent).await?.iter().rev() {
+    let head = service.perform(caller, ShowSession { id: session.clone() }).await?.head;
+    for record in read_before(service, caller, session, head.plus(1), SEARCHED).await?.iter().rev() {
         if !matches!(&*record.kind, "permission.completed" | "baton.request_closed") {
             continue;
         }
@@ -167,66 +165,34 @@ async fn first_answer(
 /// Open it in any browser. The browser returns to this server; if it cannot reach the server, answer the request with the
 /// address in its address bar.
 #[utoipa::path(post, path = "/api/sessions/{id}/requests/{request}/link", operation_id = "linkRequest", tag = "requests",
-    params(("id" = String, Path, description = "Session id"), ("request" = String, Path, description = "Request id")),
+    params(("id" = String, Path, description = "LiveSession id"), ("request" = String, Path, description = "Request id")),
     responses((status = 200, description = "Link for the login", body = LoginLink),
         (status = 404, description = "No such session or pending login", body = ErrorBody),
         (status = 422, description = "The authorization server cannot be used", body = ErrorBody)))]
 pub(super) async fn link(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams((id, request)): PathParams<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Json<LoginLink>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    let server = login_of(&handle, &RequestId(request)).await?;
     let redirect = callback_address(&door, &headers);
-    let log_in = LogInAtMcpServer { server: server.clone(), redirect, again: true };
-    let McpLogin { authorization_url, redirect_uri, request_id } = ask_mcp(&handle, log_in).await?;
-    if handle.hub.is_elsewhere()
-        && let Some(address) = &authorization_url
-    {
-        door.remote_logins.remember(address, &handle.id, &server);
-    }
+    let link = LinkRequest { session: session_id(&id)?, request: RequestId(request), redirect };
+    let McpLogin { authorization_url, redirect_uri, request_id } =
+        door.service.perform(&caller, link).await?;
     Ok(Json(LoginLink { authorization_url, redirect_uri, request_id }))
 }
 
-async fn finish_login(
-    handle: &Handle,
-    request: &RequestId,
-    pasted: String,
-) -> Result<Json<Counted>, ApiError> {
-    let server = login_of(handle, request).await?;
-    ask_mcp(handle, FinishMcpLogin { server, pasted }).await?;
-    Ok(Json(Counted { counted: true }))
-}
-
 /// Lets the session's model answer an MCP server.
-async fn sample(handle: &Handle, request: RequestId) -> Result<Json<Counted>, ApiError> {
-    match handle.ask(ApproveMcpSampling { request: request.to_string() }).await {
+async fn sample(session: &LiveSession, request: RequestId) -> Result<Json<Counted>, ApiError> {
+    match session.ask(ApproveMcpSampling { request: request.to_string() }).await {
         Ok(()) => Ok(Json(Counted { counted: true })),
         // Not "not found" if the model failed: clients take that for the end of the request.
-        Err(Failure::Refused(why)) => {
-            let is_pending = handle.inspect().await?.session.live.asks.contains_key(&request);
+        Err(OperationError::Failed(Failure::Refused(why))) => {
+            let is_pending = session.inspect().await?.session.live.asks.contains_key(&request);
             Err(if is_pending { ApiError::unprocessable("refused", why) } else { ApiError::not_found(why) })
         }
         Err(other) => Err(other.into()),
     }
-}
-
-/// Returns the server of a pending login.
-async fn login_of(handle: &Handle, request: &RequestId) -> Result<String, ApiError> {
-    let session = handle.inspect().await?.session;
-    let mut logins = session.durable.logins.iter();
-    let login = logins.find(|login| login.request_id == *request);
-    login
-        .map(|login| login.server_name.clone())
-        .ok_or_else(|| ApiError::not_found(format!("no such pending login: {request}")))
-}
-
-async fn ask_mcp<A: Ask>(handle: &Handle, ask: A) -> Result<A::Reply, ApiError> {
-    handle.ask(ask).await.map_err(|failure| match failure {
-        Failure::Refused(why) => ApiError::unprocessable("refused", why),
-        other => other.into(),
-    })
 }
 
 fn core_answer(answer: RequestAnswer, caller: &Caller) -> core::RequestAnswer {
@@ -286,7 +252,7 @@ mod tests {
     fn answers_name_the_person_who_gives_them() {
         let proof = Proof::Token(Digest::of("t"));
         let ada = Identity::Person { name: "ada".parse().unwrap(), role: Role::Approver, proof };
-        let at_terminal = |identity| Caller { identity, client: Author::terminal("root") };
+        let at_terminal = |identity| Caller::new(identity, Author::terminal("root"));
         let ada = at_terminal(ada);
         let by = Author("ada".into());
         let approve = |decision| RequestAnswer::Permission { decision, grant: None, feedback: None };

@@ -1,19 +1,15 @@
 //! Search in all sessions.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
+use baton_service::sessions;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::extract::{Caller, QueryParams};
+use super::extract::{By, QueryParams};
 use super::types::{Limit, SessionView};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
-
-/// Longest time that a search indexes new records before it answers.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What to search for.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -51,18 +47,17 @@ struct FoundSession {
         (status = 400, description = "Malformed query", body = ErrorBody)))]
 pub(super) async fn search(
     State(door): State<Shared>,
-    Caller { identity: reader, .. }: Caller,
+    By(caller): By,
     QueryParams(query): QueryParams<SearchQuery>,
 ) -> Result<Json<SearchResult>, ApiError> {
     if query.text.trim().is_empty() {
         return Err(ApiError::bad_request("the text to search for is empty"));
     }
     let limit = query.limit.map_or(50, Limit::get);
-    let _turn = door.scans.turn(reader.person()).await;
-    let store = &*door.runtime.store;
-    let results = baton_runtime::search::search(store, &query.text, limit, PATIENCE).await?;
+    let search = sessions::SearchSessions { text: query.text, limit };
+    let results = door.service.perform(&caller, search).await?;
     let found = results.found.into_iter().map(|found| FoundSession {
-        session: SessionView::of(&found.summary, &door.runtime),
+        session: SessionView::of(&found.summary, &door.service),
         matches: found.matches,
         excerpt: found.excerpt,
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use baton_ask::{Ask, Configure};
+use baton_ask::Configure;
 use baton_core::ask::Amend;
 use baton_core::{Change, Profile};
 use baton_protocol::event::PermissionMode;
@@ -13,11 +13,13 @@ use baton_protocol::provider::ProviderConfig;
 use baton_protocol::{Author, SessionId};
 use baton_runtime::metadata;
 use baton_runtime::session::subscription::NoEvents;
-use baton_runtime::session::{Failure, Handle, JoinKind, JoinRequest, OptionsEdit, SettingsEdit};
+use baton_runtime::session::{Failure, JoinKind, JoinRequest, OptionsEdit, SettingsEdit};
+use baton_service::sessions::{CreateSession, DeleteSession, ListSessions, ShowSession};
+use baton_service::{AskError, Caller, OperationError, Service};
 use baton_store::{StoreError, Summary};
 use http::StatusCode;
 
-use super::extract::{Caller, JsonBody, PathParams, QueryParams, session_id};
+use super::extract::{By, JsonBody, PathParams, QueryParams, session_id};
 use super::types::{Limit, ListQuery, NewSession, SessionChange, SessionList, SessionView};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -27,14 +29,15 @@ use crate::error::{ApiError, ErrorBody};
     responses((status = 200, description = "The sessions", body = SessionList), (status = 400, description = "Malformed query", body = ErrorBody)))]
 pub(super) async fn list(
     State(door): State<Shared>,
+    By(caller): By,
     QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<Json<SessionList>, ApiError> {
-    let all = door.runtime.store.list().await?;
+    let all = door.service.perform(&caller, ListSessions).await?;
     let wanted = |summary: &&Summary| {
         query.cwd.as_ref().is_none_or(|cwd| metadata::decode(&summary.meta).context.cwd == *cwd)
     };
     let shown = all.iter().filter(wanted).take(query.limit.map_or(1000, Limit::get));
-    Ok(Json(SessionList { sessions: shown.map(|s| SessionView::of(s, &door.runtime)).collect() }))
+    Ok(Json(SessionList { sessions: shown.map(|s| SessionView::of(s, &door.service)).collect() }))
 }
 
 /// Create a session.
@@ -46,7 +49,7 @@ pub(super) async fn list(
         (status = 422, description = "Request body does not match the schema, or the working directory does not exist", body = ErrorBody)))]
 pub(super) async fn create(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     JsonBody(new): JsonBody<NewSession>,
 ) -> Result<(StatusCode, Json<SessionView>), ApiError> {
     let id = match &new.id {
@@ -60,19 +63,20 @@ pub(super) async fn create(
         return Err(ApiError::unprocessable("no_such_directory", message));
     }
     let allow_all = new.allow_all_tools;
-    let joining = creating_client(&door, caller.author(), new)?;
+    let joining = creating_client(&door.service, caller.author(), new)?;
     let client = joining.client;
-    let (handle, _) = door.runtime.registry.create(&door.runtime, &id, joining, Arc::new(NoEvents)).await?;
-    handle.leave(client);
+    let create = CreateSession { id: id.clone(), joining, port: Arc::new(NoEvents) };
+    let (session, _) = door.service.perform(&caller, create).await?;
+    session.leave(client);
     if allow_all {
         let change = Change::Permissions(PermissionMode::AllowAll);
-        handle.ask(Amend::by(caller.author(), change)).await?;
+        session.ask(Amend::by(caller.author(), change)).await?;
     }
-    Ok((StatusCode::CREATED, Json(view(&door, &id).await?)))
+    Ok((StatusCode::CREATED, Json(view(&door, &caller, id).await?)))
 }
 
 /// Returns the client that creates a session. HTTP clients do not stay attached: this one leaves when the session exists.
-fn creating_client(door: &Shared, user: Author, new: NewSession) -> Result<JoinRequest, ApiError> {
+fn creating_client(service: &Service, user: Author, new: NewSession) -> Result<JoinRequest, ApiError> {
     let system_message = new.instructions.map(|content| SystemMessageConfig {
         mode: SystemMessageMode::Append,
         content: Some(content),
@@ -91,7 +95,7 @@ fn creating_client(door: &Shared, user: Author, new: NewSession) -> Result<JoinR
         keep: true,
         ..client_params()
     };
-    Ok(temporary_client(door, Some(user), params, JoinKind::Create))
+    Ok(temporary_client(service, Some(user), params, JoinKind::Create))
 }
 
 /// Returns the parameters that all clients of this door have in common.
@@ -100,13 +104,13 @@ fn client_params() -> SessionParams {
 }
 
 fn temporary_client(
-    door: &Shared,
+    service: &Service,
     user: Option<Author>,
     params: SessionParams,
     kind: JoinKind,
 ) -> JoinRequest {
     JoinRequest {
-        client: door.runtime.new_client(),
+        client: service.new_client(),
         profile: Profile { user, ..Profile::default() },
         params: Box::new(params),
         legacy: false,
@@ -124,27 +128,30 @@ fn temporary_client(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn resume(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<SessionView>, ApiError> {
     let id = session_id(&id)?;
     // Again, if another server has used the session meanwhile and released it.
-    match join_and_leave(&door, &id).await? {
-        Err(Failure::Store(StoreError::Fenced(_))) => join_and_leave(&door, &id).await??,
+    match join_and_leave(&door.service, &caller, &id).await {
+        Err(OperationError::Failed(Failure::Store(StoreError::Fenced(_)))) => {
+            join_and_leave(&door.service, &caller, &id).await?;
+        }
         joined => joined?,
     }
-    Ok(Json(view(&door, &id).await?))
+    Ok(Json(view(&door, &caller, id).await?))
 }
 
 /// Attaches a client that continues pending work, and detaches it again.
-async fn join_and_leave(door: &Shared, id: &SessionId) -> Result<Result<(), Failure>, ApiError> {
-    let handle = open(door, id).await?;
+async fn join_and_leave(service: &Service, caller: &Caller, id: &SessionId) -> Result<(), AskError> {
+    let session = service.open(caller, id).await?;
     let params =
         SessionParams { continue_pending_work: Some(true), disable_resume: Some(true), ..client_params() };
-    let joining = temporary_client(door, None, params, JoinKind::Resume);
+    let joining = temporary_client(service, None, params, JoinKind::Resume);
     let client = joining.client;
-    let joined = handle.join(joining, Arc::new(NoEvents)).await.map(drop);
-    handle.leave(client);
-    Ok(joined)
+    let joined = session.join(joining, Arc::new(NoEvents)).await.map(drop);
+    session.leave(client);
+    joined
 }
 
 /// Show a session.
@@ -152,13 +159,16 @@ async fn join_and_leave(door: &Shared, id: &SessionId) -> Result<Result<(), Fail
     responses((status = 200, description = "The session", body = SessionView), (status = 404, description = "No such session", body = ErrorBody)))]
 pub(super) async fn show(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<SessionView>, ApiError> {
-    Ok(Json(view(&door, &session_id(&id)?).await?))
+    Ok(Json(view(&door, &caller, session_id(&id)?).await?))
 }
 
-async fn view(door: &Shared, id: &SessionId) -> Result<SessionView, ApiError> {
-    Ok(SessionView::of(&find(door, id).await?, &door.runtime))
+/// Shows a session as it is now.
+pub(super) async fn view(door: &Shared, caller: &Caller, id: SessionId) -> Result<SessionView, ApiError> {
+    let summary = door.service.perform(caller, ShowSession { id }).await?;
+    Ok(SessionView::of(&summary, &door.service))
 }
 
 /// Change a session's name, model, provider, mode or permissions.
@@ -171,12 +181,12 @@ async fn view(door: &Shared, id: &SessionId) -> Result<SessionView, ApiError> {
         (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
 pub(super) async fn change(
     State(door): State<Shared>,
-    caller: Caller,
+    By(caller): By,
     PathParams(id): PathParams<String>,
     JsonBody(change): JsonBody<SessionChange>,
 ) -> Result<Json<SessionView>, ApiError> {
     let id = session_id(&id)?;
-    find(&door, &id).await?;
+    door.service.open(&caller, &id).await?;
     let mut changes = Vec::new();
     if let Some(name) = change.name {
         let name = name.trim().to_owned();
@@ -192,14 +202,14 @@ pub(super) async fn change(
     changes.extend(change.mode.map(Change::Mode));
     changes.extend(change.permissions.map(Change::Permissions));
     if let Some(provider) = provider {
-        let provider = Some((door.runtime.new_client(), provider));
+        let provider = Some((door.service.new_client(), provider));
         let edit = SettingsEdit::Options(Box::new(OptionsEdit { provider, ..OptionsEdit::default() }));
-        ask(&door, &id, Configure { edit: Box::new(edit) }).await?;
+        door.service.ask(&caller, &id, Configure { edit: Box::new(edit) }).await?;
     }
     for change in changes {
-        ask(&door, &id, Amend::by(caller.author(), change)).await?;
+        door.service.ask(&caller, &id, Amend::by(caller.author(), change)).await?;
     }
-    Ok(Json(view(&door, &id).await?))
+    Ok(Json(view(&door, &caller, id).await?))
 }
 
 /// Delete a session and its files.
@@ -209,35 +219,12 @@ pub(super) async fn change(
         (status = 507, description = "The store cannot be written", body = ErrorBody)))]
 pub(super) async fn delete(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
     let id = session_id(&id)?;
-    match door.runtime.delete(&id).await? {
+    match door.service.perform(&caller, DeleteSession { id: id.clone() }).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(ApiError::session_not_found(id)),
     }
-}
-
-/// Returns the summary of a stored session.
-pub(super) async fn find(door: &Shared, id: &SessionId) -> Result<Summary, ApiError> {
-    door.runtime.store.summary(id).await?.ok_or_else(|| ApiError::session_not_found(id))
-}
-
-/// Asks a session. If another server has used the session since its last prompt here, and released it again, the first ask
-/// finds that out and changes nothing: it is sent again to the reopened session. If the other server still holds it, opening
-/// it fails.
-pub(super) async fn ask<A: Ask + Clone>(door: &Shared, id: &SessionId, ask: A) -> Result<A::Reply, ApiError> {
-    match open(door, id).await?.ask(ask.clone()).await {
-        Err(Failure::Store(StoreError::Fenced(_))) => Ok(open(door, id).await?.ask(ask).await?),
-        reply => Ok(reply?),
-    }
-}
-
-/// Returns the handle of a session, and loads it if it is not live.
-pub(super) async fn open(door: &Shared, id: &SessionId) -> Result<Handle, ApiError> {
-    // Looked up first: the registry would start an actor for a session that does not exist.
-    if door.runtime.registry.get(id).is_none() {
-        find(door, id).await?;
-    }
-    Ok(door.runtime.registry.open(&door.runtime, id))
 }

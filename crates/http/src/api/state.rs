@@ -6,9 +6,9 @@ use baton_protocol::event::{AgentMode, Hold, PermissionMode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::extract::{PathParams, session_id};
+use super::extract::{By, PathParams, session_id};
 use super::queue::QueuedItem;
-use super::sessions::{find, open};
+use super::sessions::view;
 use super::types::{ModeName, PermissionModeName, RequestView, SessionView};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -63,12 +63,13 @@ struct ModelUsage {
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn show(
     State(door): State<Shared>,
+    By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<SessionState>, ApiError> {
     let id = session_id(&id)?;
-    let handle = open(&door, &id).await?;
-    let watching = handle.hub.clients();
-    let session = handle.inspect().await?.session;
+    let live = door.service.open(&caller, &id).await?;
+    let watching = live.hub().clients();
+    let session = live.inspect().await?.session;
     let durable = &session.durable;
     let usage = durable.totals.models.iter().map(|(model, (calls, tokens))| ModelUsage {
         model: model.clone(),
@@ -76,10 +77,10 @@ pub(super) async fn show(
         input_tokens: tokens.input,
         output_tokens: tokens.output,
         cache_read_tokens: tokens.cache_read,
-        cost: door.runtime.options.prices.cost([(model, tokens)]),
+        cost: door.service.prices().cost([(model, tokens)]),
     });
     Ok(Json(SessionState {
-        session: SessionView::of(&find(&door, &id).await?, &door.runtime),
+        session: view(&door, &caller, id).await?,
         mode: durable.mode(),
         permissions: durable.facts.permissions,
         reasoning_effort: durable.facts.reasoning_effort.clone(),

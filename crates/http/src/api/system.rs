@@ -3,9 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use baton_service::server::{ListModels, ReadMetrics};
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 
+use super::extract::By;
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
@@ -13,14 +15,14 @@ use crate::error::{ApiError, ErrorBody};
 #[utoipa::path(get, path = "/api/health", operation_id = "checkHealth", tag = "system", security(()),
     responses((status = 200, description = "Alive", body = Value)))]
 pub(super) async fn health(State(door): State<Shared>) -> Json<Value> {
-    Json(json!({ "status": "ok", "version": door.runtime.options.version }))
+    Json(json!({ "status": "ok", "version": door.service.version() }))
 }
 
 /// Check that the store can be written.
 #[utoipa::path(get, path = "/api/ready", operation_id = "checkReadiness", tag = "system", security(()),
     responses((status = 200, description = "Ready", body = Value), (status = 503, description = "Not ready", body = ErrorBody)))]
 pub(super) async fn ready(State(door): State<Shared>) -> Result<Json<Value>, ApiError> {
-    match door.readiness.check(&*door.runtime.store).await {
+    match door.service.check_readiness().await {
         Ok(()) => Ok(Json(json!({ "status": "ready" }))),
         Err(why) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", why)),
     }
@@ -29,9 +31,10 @@ pub(super) async fn ready(State(door): State<Shared>) -> Result<Json<Value>, Api
 /// Read metrics in Prometheus' text format.
 #[utoipa::path(get, path = "/api/metrics", operation_id = "readMetrics", tag = "system",
     responses((status = 200, description = "Metrics", body = String, content_type = "text/plain")))]
-pub(super) async fn metrics(State(door): State<Shared>) -> Response {
-    let text = door.metrics.render(&door.runtime, door.notifier.get().map(|notifier| notifier.statistics()));
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+pub(super) async fn metrics(State(door): State<Shared>, By(caller): By) -> Result<Response, ApiError> {
+    let server = door.service.perform(&caller, ReadMetrics).await?;
+    let text = door.metrics.render(door.service.version(), server);
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
 
 /// List the models that sessions can use.
@@ -39,10 +42,8 @@ pub(super) async fn metrics(State(door): State<Shared>) -> Response {
 /// Installed engines are listed even if the provider cannot be reached; `endpointError` then says why its models are missing.
 #[utoipa::path(get, path = "/api/models", operation_id = "listModels", tag = "system",
     responses((status = 200, description = "Models (`models`); `endpointError` is present if those of the provider are missing", body = Value), (status = 502, description = "The provider cannot be reached, and no engine is installed", body = ErrorBody)))]
-pub(super) async fn models(State(door): State<Shared>) -> Result<Json<Value>, ApiError> {
-    let failed =
-        |error: baton_model::ModelError| ApiError::new(StatusCode::BAD_GATEWAY, "model", error.to_string());
-    let usable = baton_runtime::engines::usable_models(&door.runtime).await.map_err(failed)?;
+pub(super) async fn models(State(door): State<Shared>, By(caller): By) -> Result<Json<Value>, ApiError> {
+    let usable = door.service.perform(&caller, ListModels).await?;
     let mut list = json!({ "models": usable.models });
     if let Some(error) = usable.endpoint_error {
         list["endpointError"] = error.to_string().into();
@@ -61,10 +62,8 @@ pub(crate) async fn start_page() -> Response {
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }
 
-pub(super) async fn wrong_method() -> ApiError {
-    ApiError::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "wrong_method",
-        "method not allowed for this path; /api/openapi.json lists the methods",
-    )
+pub(super) async fn wrong_method(By(caller): By) -> Result<(), ApiError> {
+    caller.permit_unknown()?;
+    let message = "method not allowed for this path; /api/openapi.json lists the methods";
+    Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", message))
 }

@@ -1,8 +1,10 @@
 //! Access control: every request passes through [`guard`].
 //!
 //! A local server can be reached by every web page that its user visits, and by every user of the machine. So a request on TCP
-//! needs a token or a login ([`identity`]) with a role that allows it ([`baton_people::access`]), must name an allowed host
-//! ([`host`]), and must not come from a page of a foreign origin, even with a token. The guard also limits the rate ([`rate`]), writes the access log, and answers 500 when a handler panics.
+//! needs a token or a login ([`identity`]), must name an allowed host ([`host`]), and must not come from a page of a foreign origin,
+//! even with a token. The guard also limits the rate ([`rate`]), writes the access log, and answers 500 when a handler panics.
+//!
+//! It does not know who may do what: `baton-service` does. [`permit`] asks it for each route, before the handler reads the body.
 
 mod host;
 mod identity;
@@ -27,14 +29,15 @@ pub(crate) use self::host::is_allowed_authority;
 pub(crate) use self::identity::{LOGIN_COOKIE, cookies, is_equal, unreadable};
 use self::identity::{identify, is_start, query};
 pub(super) use self::rate::RateLimit;
-use super::api::check_role;
+use super::api::By;
 use super::error::ApiError;
 use super::oauth::CALLBACK;
 use super::slots::ConnectionSlot;
 use super::{HttpOptions, Shared, cors, login};
 use baton_people::Identity;
-use baton_people::access::{self, Access};
+use baton_protocol::Author;
 use baton_runtime::session::panics;
+use baton_service::{Caller, Operation};
 
 /// Maximum size of the body of a request that needs no login, in bytes.
 pub(super) const MAX_PUBLIC_BODY: usize = 8 << 10;
@@ -75,11 +78,7 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
         Ok(identity) => {
             let person = identity.clone().filter(|identity| *identity != Identity::Owner);
             if let Some(identity) = identity {
-                // Mounted APIs know no people; they name the author.
-                if let Some(person) = identity.person() {
-                    head.extensions.insert(person);
-                }
-                head.extensions.insert(identity);
+                head.extensions.insert(Caller::new(identity, client_of(&head.headers)));
             }
             let run = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
             let response = run.await.unwrap_or_else(|panic| panicked(&*panic));
@@ -101,6 +100,36 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
         cors::permit(response.headers_mut(), origin);
     }
     response
+}
+
+/// Header in which a command names the user at its terminal. It counts for clients of the owner only; other people are
+/// named by their tokens.
+const TERMINAL_HEADER: &str = "x-baton-terminal";
+
+/// Returns the owner's client, as its requests name it.
+fn client_of(headers: &HeaderMap) -> Author {
+    let user = headers.get(TERMINAL_HEADER).map(|user| user.to_str().unwrap_or_default());
+    user.map_or_else(Author::http, Author::terminal)
+}
+
+/// Refuses a request whose sender may not perform the operation of its route.
+pub(crate) async fn permit(
+    State(operation): State<Operation>,
+    By(caller): By,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    caller.permit(operation)?;
+    Ok(next.run(request).await)
+}
+
+/// Whether a route needs no authentication: it reveals nothing, or checks a secret itself.
+pub(crate) fn is_public(method: &Method, path: &str) -> bool {
+    match path {
+        "/api/health" | "/api/ready" => matches!(*method, Method::GET | Method::HEAD),
+        "/api/login" => *method == Method::POST,
+        _ => false,
+    }
 }
 
 /// Logs the panic of a handler and returns the response to its request.
@@ -162,7 +191,7 @@ fn is_visit(door: &Shared, request: &Parts) -> bool {
         && is("sec-fetch-dest", b"document")
 }
 
-/// Identifies the sender, and checks that the role allows the request. A login link is answered here.
+/// Identifies the sender. A login link is answered here.
 async fn check_identity(door: &Shared, request: &Parts) -> Result<Option<Identity>, Box<Response>> {
     let refused = |error: ApiError| Box::new(error.into_response());
     let (method, path) = (&request.method, request.uri.path());
@@ -176,13 +205,13 @@ async fn check_identity(door: &Shared, request: &Parts) -> Result<Option<Identit
     if is_of_page && token.is_none() && matches!(*method, Method::GET | Method::HEAD) {
         return Ok(None);
     }
-    let needed = match access::http(method.as_str(), path) {
-        Access::Public => return Ok(None),
-        Access::Needs(role) => role,
-    };
+    if is_public(method, path) {
+        return Ok(None);
+    }
     let identity = identify(&door.options, door.people.as_deref(), request).await.map_err(refused)?;
-    check_role(&identity, needed).map_err(refused)?;
     if token.is_some() {
+        let caller = Caller::new(identity, Author::http());
+        caller.permit(Operation::LogInAsOwner).map_err(|denied| refused(denied.into()))?;
         return Err(Box::new(login::follow_link(door, request, None, token).await));
     }
     Ok(Some(identity))
@@ -299,6 +328,20 @@ mod tests {
         assert!(!returns(&[("origin", "https://evil.example")], "/oauth/callback"));
         assert!(!returns(&[], "/oauth/callback/"));
         assert!(!returns(&[], "/api/sessions"));
+    }
+
+    #[test]
+    fn only_health_and_login_are_public() {
+        assert!(is_public(&Method::GET, "/api/health") && is_public(&Method::HEAD, "/api/ready"));
+        assert!(is_public(&Method::POST, "/api/login"));
+        for (method, path) in [
+            (Method::POST, "/api/health"),
+            (Method::GET, "/api/login"),
+            (Method::GET, "/api/health/x"),
+            (Method::GET, "/"),
+        ] {
+            assert!(!is_public(&method, path), "{method} {path}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use axum::Router;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
 use baton_runtime::{Options, Runtime};
+use baton_service::Service;
 use baton_store::Store;
 use baton_store::faults::FaultyStore;
 use baton_testkit::http::Http;
@@ -33,7 +34,7 @@ fn serve_with(home: &Path, name: &str, store: Arc<dyn Store>, routes: Router) ->
     let runtime = Runtime::new(Options::new("0", home, home), store);
     let file = home.join(name);
     let listener = HttpListener::Socket(UnixListener::bind(&file).unwrap());
-    let door = HttpDoor::new(&runtime, HttpOptions::default()).mount("/test", routes);
+    let door = HttpDoor::new(&Service::new(&runtime), HttpOptions::default()).mount("/test", routes);
     tokio::spawn(async move { door.serve(listener).await });
     (runtime, Http::socket(file))
 }

@@ -2,7 +2,7 @@
 
 use baton_protocol::Timestamp;
 use baton_protocol::event::{AgentMode, PermissionMode};
-use baton_runtime::{Runtime, metadata};
+use baton_service::Service;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -50,27 +50,23 @@ pub(crate) struct Holder {
 }
 
 impl SessionView {
-    pub(crate) fn of(summary: &baton_store::Summary, runtime: &Runtime) -> Self {
-        let shown = metadata::of(summary);
-        let stored = metadata::decode(&summary.meta);
-        let context = shown.context.unwrap_or_default();
-        let other = summary.holder.as_ref().filter(|holder| {
-            holder.owner.server != runtime.owner.server && baton_runtime::owner::is_alive(&holder.owner)
-        });
+    pub(crate) fn of(summary: &baton_store::Summary, service: &Service) -> Self {
+        let overview = service.describe(summary);
+        let context = overview.metadata.context.unwrap_or_default();
         Self {
             id: summary.session.to_string(),
-            title: shown.summary,
+            title: overview.metadata.summary,
             cwd: Some(context.cwd).filter(|cwd| !cwd.is_empty()),
             repository: context.repository,
             branch: context.branch,
             created_at: summary.created,
             updated_at: summary.modified,
             head: summary.head.0,
-            busy: metadata::is_unfinished(summary),
-            held_by: other.map(|holder| Holder { host: holder.owner.host.clone(), pid: holder.owner.pid }),
-            cost: runtime.options.prices.cost(&stored.usage),
-            model: stored.model,
-            watching: runtime.registry.get(&summary.session).map_or(0, |handle| handle.hub.clients()),
+            busy: overview.busy,
+            held_by: overview.held_by.map(|holder| Holder { host: holder.host, pid: holder.pid }),
+            cost: overview.cost,
+            model: overview.model,
+            watching: overview.watching,
             damage: summary.damage.clone(),
         }
     }

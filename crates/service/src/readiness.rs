@@ -10,11 +10,11 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// The last result of the probe, with its time.
 #[derive(Default)]
-pub(super) struct Readiness(Mutex<Option<(Instant, Result<(), String>)>>);
+pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), String>)>>);
 
 impl Readiness {
     /// Checks that a store can be written. Returns the store's error if it cannot.
-    pub(super) async fn check(&self, store: &dyn Store) -> Result<(), String> {
+    pub(crate) async fn check(&self, store: &dyn Store) -> Result<(), String> {
         // Held during the probe: concurrent checks wait for the same result.
         let mut last = self.0.lock().await;
         if let Some((at, result)) = &*last
