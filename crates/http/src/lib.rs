@@ -109,6 +109,13 @@ impl Door {
     }
 }
 
+/// Returns the routes of the session API: method, path, and the operation, which decides who may; none for those that need no
+/// login.
+#[must_use]
+pub fn operations() -> Vec<(http::Method, &'static str, Option<Operation>)> {
+    api::table().into_iter().map(|route| (route.method, route.path, route.operation)).collect()
+}
+
 /// A web application, which is served without a login.
 #[derive(Clone)]
 pub struct WebApp {

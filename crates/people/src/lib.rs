@@ -2,11 +2,10 @@
 //!
 //! The list is one document of the store ([`PeopleDirectory`]), so that it is as durable as the sessions, and shared by all
 //! servers on it. Secrets are stored as digests only. [`People`] reads the list, parses it when it has changed, and changes
-//! it. [`access`] is the one table that says which role a request needs. This crate knows no wire: doors ask it who the
-//! caller is, and refuse what the role does not allow.
+//! it. This crate knows no wire and no operation: doors ask it who the caller is, and `baton-service` decides what that role
+//! may do.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
-pub mod access;
 mod directory;
 mod identity;
 mod list;

@@ -23,10 +23,10 @@ pub(super) struct Attachment {
 impl Attachment {
     /// Creates the subscription of a client that joins a session with these parameters.
     pub(super) fn new(connection: &Arc<Connection>, params: &SessionParams) -> Arc<Subscriber<Self>> {
-        let (runtime, dialect) = (connection.runtime.clone(), connection.dialect());
+        let (source, dialect) = (connection.service.events(), connection.dialect());
         let sub_agent_streaming = params.include_sub_agent_streaming_events.unwrap_or(true);
         let connection = connection.clone();
-        Subscriber::from_now(baton_wire::EventSource::of(&runtime), Self { connection, dialect, sub_agent_streaming })
+        Subscriber::from_now(source, Self { connection, dialect, sub_agent_streaming })
     }
 }
 

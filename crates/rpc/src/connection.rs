@@ -20,12 +20,12 @@ use super::extensions::Membership;
 use super::frames;
 use super::methods::{self, CallFuture, CallReply};
 use super::peer::Peer;
-use super::{RpcDoor, RpcOptions, Shared};
-use baton_people::{Identity, People, Role};
-use baton_runtime::Runtime;
+use super::{RpcDoor, RpcOptions};
+use baton_people::{Identity, People};
 use baton_runtime::lifecycle::{Listener, News};
-use baton_runtime::session::{CallFailed, Calling, Handle};
-use baton_wire::{Closed, Outbox, Pipe, Share, Shares};
+use baton_runtime::session::{CallFailed, Calling};
+use baton_service::{Caller, LiveSession, Service};
+use baton_wire::{Closed, Outbox, Pipe, Share};
 
 pub(crate) use self::wait::Wait;
 
@@ -55,14 +55,14 @@ impl ClientTransport {
 
 /// A connection to a client.
 pub(crate) struct Connection {
-    pub(crate) runtime: Arc<Runtime>,
+    /// The door that opened it.
+    pub(crate) door: RpcDoor,
+    pub(crate) service: Service,
     pub(crate) options: Arc<RpcOptions>,
     pub(crate) client: ClientId,
-    pub(crate) shared: Arc<Shared>,
     /// The extension that is connected; none for other clients.
     pub(crate) extension: Option<Arc<Membership>>,
     span: Span,
-    shares: Arc<Shares>,
     outbox: Arc<Outbox>,
     decoder: Mutex<Decoder>,
     state: Mutex<State>,
@@ -81,7 +81,7 @@ struct State {
     person: Option<Identity>,
     /// The person's share of the connections.
     share: Option<Share>,
-    attached: BTreeMap<SessionId, Handle>,
+    attached: BTreeMap<SessionId, LiveSession>,
     /// Calls to the client that it has not answered.
     outgoing: HashMap<u64, oneshot::Sender<Result<Json, RpcError>>>,
     last_outgoing: u64,
@@ -97,8 +97,8 @@ impl Connection {
         output: impl Pipe,
         transport: ClientTransport,
     ) -> (Arc<Self>, JoinHandle<io::Result<()>>) {
-        let (runtime, options) = (&door.runtime, &door.options);
-        let client = runtime.new_client();
+        let (service, options) = (&door.service, &door.options);
+        let client = service.new_client();
         let outbox = Outbox::new(output, options.max_backlog);
         let span = transport.span(client);
         let extension = match transport {
@@ -107,13 +107,12 @@ impl Connection {
         };
         let admitted = options.token.is_none() || extension.is_some();
         let connection = Arc::new(Self {
-            runtime: runtime.clone(),
+            door: door.clone(),
+            service: service.clone(),
             options: options.clone(),
             client,
-            shared: door.shared.clone(),
             extension,
             span,
-            shares: door.shares.clone(),
             outbox: outbox.clone(),
             decoder: Mutex::new(Decoder::new(options.max_message)),
             state: Mutex::new(State { admitted, ..State::default() }),
@@ -123,20 +122,10 @@ impl Connection {
         });
         // An extension belongs to one session, and learns of no other.
         if connection.extension.is_none() {
-            runtime.lifecycle.listen(client, connection.clone());
+            service.listen(client, connection.clone());
         }
         let writer = connection.spawn(async move { outbox.run().await });
         (connection, writer)
-    }
-
-    /// Returns the door of the connection.
-    pub(crate) fn door(&self) -> RpcDoor {
-        RpcDoor {
-            runtime: self.runtime.clone(),
-            options: self.options.clone(),
-            shares: self.shares.clone(),
-            shared: self.shared.clone(),
-        }
     }
 
     /// Returns the span of the connection.
@@ -146,7 +135,7 @@ impl Connection {
 
     /// Starts a task in the span of the connection. The server waits for it when it stops.
     fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        self.runtime.tasks.spawn(task.instrument(self.span()))
+        self.service.tasks().spawn(task.instrument(self.span()))
     }
 
     /// Handles all complete frames in the buffer. After an error the stream cannot be decoded any further.
@@ -212,7 +201,7 @@ impl Connection {
                 let connection = self.clone();
                 self.spawn(async move {
                     connection.respond_later(id, &method, result).await;
-                    connection.runtime.stopping.cancel();
+                    connection.service.stopping().cancel();
                 });
             }
         }
@@ -251,7 +240,7 @@ impl Connection {
     /// Awaits a future, and returns its value; `false` if the connection or the server ends before.
     pub(crate) async fn while_open(&self, step: impl Future<Output = bool>) -> bool {
         tokio::select! {
-            () = self.runtime.stopping.cancelled() => false,
+            () = self.service.stopping().cancelled() => false,
             () = self.ended.cancelled() => false,
             more = step => more,
         }
@@ -266,10 +255,9 @@ impl Connection {
             (std::mem::take(&mut state.attached), std::mem::take(&mut state.outgoing))
         };
         drop(outgoing);
-        self.runtime.lifecycle.forget(self.client);
-        self.runtime.models.tunnel.forget(self.client);
-        for handle in attached.into_values() {
-            handle.leave(self.client);
+        self.service.forget(self.client);
+        for session in attached.into_values() {
+            session.leave(self.client);
         }
         self.outbox.close();
         self.ended.cancel();
@@ -300,7 +288,7 @@ impl Connection {
         let mut state = self.lock();
         let name = person.person();
         if state.share.as_ref().is_none_or(|share| share.person() != name.as_ref()) {
-            let Some(share) = self.shares.take(name.as_ref()) else { return false };
+            let Some(share) = self.door.shares.take(name.as_ref()) else { return false };
             state.share = Some(share);
         }
         state.admitted = true;
@@ -314,42 +302,34 @@ impl Connection {
                     connection.ended.cancel();
                 }
                 () = connection.ended.cancelled() => {}
-                () = connection.runtime.stopping.cancelled() => {}
+                () = connection.service.stopping().cancelled() => {}
             }
         }));
         true
     }
 
-    /// Returns the role of the client's person; clients of the owner may do everything.
-    pub(crate) fn role(&self) -> Role {
-        self.lock().person.as_ref().map_or(Role::Admin, Identity::role)
-    }
-
-    /// Returns the author of what the client changes.
-    pub(crate) fn author(&self) -> Author {
-        let client = Author::sdk(self.client);
-        match &self.lock().person {
-            Some(person) => person.author(client),
-            None => client,
-        }
+    /// Returns who the client is: the person whose token it has sent, or else the owner.
+    pub(crate) fn caller(&self) -> Caller {
+        let identity = self.lock().person.clone().unwrap_or(Identity::Owner);
+        Caller::new(identity, Author::sdk(self.client))
     }
 
     /// Returns the session, if the client is attached to it.
-    pub(crate) fn attached(&self, id: &SessionId) -> Option<Handle> {
+    pub(crate) fn attached(&self, id: &SessionId) -> Option<LiveSession> {
         self.lock().attached.get(id).cloned()
     }
 
     /// Records that the client is attached to a session. If the connection is closed by now, detaches it again.
-    pub(crate) fn attach(&self, handle: Handle) {
+    pub(crate) fn attach(&self, session: LiveSession) {
         let mut state = self.lock();
         if state.closed {
-            handle.leave(self.client);
+            session.leave(self.client);
         } else {
-            state.attached.insert(handle.id.clone(), handle);
+            state.attached.insert(session.id().clone(), session);
         }
     }
 
-    pub(crate) fn detach(&self, id: &SessionId) -> Option<Handle> {
+    pub(crate) fn detach(&self, id: &SessionId) -> Option<LiveSession> {
         self.lock().attached.remove(id)
     }
 

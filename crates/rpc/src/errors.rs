@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use baton_protocol::rpc::RpcError;
 use baton_runtime::session::Failure;
+use baton_service::{Denied, OperationError};
 use baton_store::StoreError;
 
 /// Why a call failed. The text for the caller names the method, which [`CallError::into_rpc`] adds.
@@ -49,6 +50,22 @@ impl CallError {
 impl From<RpcError> for CallError {
     fn from(error: RpcError) -> Self {
         Self::Rpc(error)
+    }
+}
+
+impl From<Denied> for CallError {
+    fn from(denied: Denied) -> Self {
+        Self::Rpc(RpcError::failed(denied.to_string()))
+    }
+}
+
+/// Converts the errors of operations that have a message and no kinds.
+impl<E: Display> From<OperationError<E>> for CallError {
+    fn from(error: OperationError<E>) -> Self {
+        match error {
+            OperationError::Denied(denied) => denied.into(),
+            OperationError::Failed(error) => Self::failed(error),
+        }
     }
 }
 

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use baton_people::People;
 use baton_runtime::Runtime;
+use baton_service::{Operation, Service};
 use baton_wire::{Shares, stdio};
 use bytes::BytesMut;
 use tokio::net::TcpListener;
@@ -54,6 +55,8 @@ pub struct RpcOptions {
 /// The JSON-RPC door of a server.
 #[derive(Clone)]
 pub struct RpcDoor {
+    service: Service,
+    /// What hosts extensions; nothing else of this door uses it.
     runtime: Arc<Runtime>,
     options: Arc<RpcOptions>,
     shares: Arc<Shares>,
@@ -71,9 +74,9 @@ impl RpcDoor {
     #[must_use]
     pub fn new(runtime: &Arc<Runtime>, options: RpcOptions) -> Self {
         let shares = Shares::new(options.limits.max_per_person);
-        let door =
-            Self { runtime: runtime.clone(), options: Arc::new(options), shares, shared: Arc::default() };
-        runtime.host_extensions(DoorHost::of(&door));
+        let (service, runtime) = (Service::new(runtime), runtime.clone());
+        let door = Self { service, runtime, options: Arc::new(options), shares, shared: Arc::default() };
+        door.runtime.host_extensions(DoorHost::of(&door));
         door
     }
 
@@ -82,10 +85,10 @@ impl RpcDoor {
     /// # Errors
     /// When standard input or output cannot be used.
     pub async fn serve_stdio(&self) -> std::io::Result<()> {
-        self.runtime.reap();
+        self.service.reap();
         let (input, output) = (stdio::Input::open()?, stdio::Output::open()?);
         // A tracked task, so that it ends in order even if the caller stops awaiting it when the server stops.
-        drop(self.runtime.tasks.spawn(serve_pipes(self.clone(), input, output)).await);
+        drop(self.service.tasks().spawn(serve_pipes(self.clone(), input, output)).await);
         Ok(())
     }
 
@@ -94,9 +97,14 @@ impl RpcDoor {
     /// # Errors
     /// When the listener fails.
     pub async fn serve_tcp(&self, listener: TcpListener) -> std::io::Result<()> {
-        self.runtime.reap();
+        self.service.reap();
         tcp::serve(self, listener).await
     }
+}
+
+/// Returns each method of the protocol with its operation, which decides who may call it.
+pub fn operations() -> impl Iterator<Item = (&'static str, Operation)> {
+    methods::operations()
 }
 
 async fn serve_pipes(door: RpcDoor, input: stdio::Input, output: stdio::Output) {

@@ -30,8 +30,8 @@ const MAX_IDENTIFYING: usize = 512;
 
 /// Serves connections until the server stops.
 pub(crate) async fn serve(door: &RpcDoor, listener: TcpListener) -> io::Result<()> {
-    let runtime = &door.runtime;
-    let lookup = Lookup::start(&runtime.tasks);
+    let service = &door.service;
+    let lookup = Lookup::start(service.tasks());
     let access = match door.options.token {
         Some(_) => Access::Token(lookup),
         None => Access::OwnUser(lookup),
@@ -42,12 +42,12 @@ pub(crate) async fn serve(door: &RpcDoor, listener: TcpListener) -> io::Result<(
         // Beyond the limit, connections wait in the kernel's queue. Closing them instead would let another user's flood close
         // the owner's. Accepted connections do not block the queue for long, because a look-up is short.
         let accepted = tokio::select! {
-            () = runtime.stopping.cancelled() => return Ok(()),
+            () = service.stopping().cancelled() => return Ok(()),
             accepted = accept(&listener, &identifying) => accepted,
         };
         match accepted {
             Ok((stream, permit)) => {
-                drop(runtime.tasks.spawn(admit_and_serve(door.clone(), admission.clone(), permit, stream)));
+                drop(service.tasks().spawn(admit_and_serve(door.clone(), admission.clone(), permit, stream)));
             }
             // Out of descriptors, or the client has disconnected: the next connection may succeed.
             Err(error) => {

@@ -1,10 +1,12 @@
 //! Accounts at GitHub: logging in and out, and what a client's token says.
 
+use std::convert::Infallible;
+
 use baton_protocol::params::SessionParams;
+use baton_runtime::preferences::SessionDefaults;
 use baton_runtime::providers::accounts::Account;
 use baton_runtime::providers::github::{self, GithubIdentity};
 use baton_runtime::session::SettingsEdit;
-use std::convert::Infallible;
 
 use crate::{Action, ImmediateAction, Operation, Permitted, Service};
 
@@ -111,23 +113,45 @@ impl ImmediateAction for HideSecrets {
     }
 }
 
+/// Settings of a session that come from its client's account and the user's preferences, not from its parameters.
+#[derive(Debug)]
+pub struct Introduction {
+    /// The account that the session acts for, and its token, if the client did not send it.
+    identity: Option<(GithubIdentity, Option<String>)>,
+    preferences: SessionDefaults,
+}
+
+impl Introduction {
+    /// Returns the model that the user prefers.
+    #[must_use]
+    pub fn model(&self) -> Option<&String> {
+        self.preferences.model.as_ref()
+    }
+
+    /// Returns the change of the session's settings; none if it would change nothing.
+    #[must_use]
+    pub fn into_edit(self) -> Option<SettingsEdit> {
+        let (identity, no_questions) = (self.identity, self.preferences.no_questions);
+        (identity.is_some() || no_questions).then_some(SettingsEdit::Introduce { identity, no_questions })
+    }
+}
+
 impl Service {
-    /// Returns the settings of a session that come from its client's account and the user's preferences, not from its parameters;
-    /// none if there are none.
+    /// Looks up what sessions of a client start with.
     ///
     /// # Errors
     /// When GitHub cannot be asked who the client is.
-    pub async fn introduction(&self, params: &SessionParams) -> Result<Option<SettingsEdit>, String> {
+    pub async fn introduce(&self, params: &SessionParams) -> Result<Introduction, String> {
         let runtime = self.runtime();
         let sent = match &params.git_hub_token {
             Some(token) => Some((self.identify(token).await?, None)),
             None => None,
         };
         let logged_in = || runtime.accounts.current().map(|account| (account.identity, Some(account.token)));
-        let identity = sent.or_else(logged_in);
-        let no_questions = runtime.preferences.session_defaults().await.no_questions;
-        let is_needed = identity.is_some() || no_questions;
-        Ok(is_needed.then_some(SettingsEdit::Introduce { identity, no_questions }))
+        Ok(Introduction {
+            identity: sent.or_else(logged_in),
+            preferences: runtime.preferences.session_defaults().await,
+        })
     }
 
     /// Identifies the account of a token, if there is an API to ask.

@@ -2,7 +2,7 @@
 //!
 //! Asks that are not listed here are the server's own: no client can send them.
 
-use baton_ask::extensions::{EnableExtension, ListExtensions, ReloadExtensions};
+use baton_ask::extensions::{EnableExtension, ListExtensions, ReloadExtensions, StartExtensions};
 use baton_ask::files::{
     AddCheckpoint, CompareFiles, DeletePlan, KeepCheckpoints, ListCheckpoints, ListFiles, PreviewUndo,
     ReadCheckpoint, ReadFile, ReadPlan, WriteFile, WritePlan,
@@ -96,7 +96,7 @@ client_asks! {
     ReloadSessionSkills: ReloadSkills;
 
     ListExtensions: ListExtensions;
-    ReloadExtensions: ReloadExtensions;
+    ReloadExtensions: ReloadExtensions, StartExtensions;
     EnableExtension: EnableExtension;
     RunWorkflows: StartRun, ResumeRun, GetRun, DescribeRun, ReadRunProgress, ListRuns, CancelRun, ReportProgress, RecallStep, RecordStep, RunWorkflowAgent, ListInterruptedRuns;
 }

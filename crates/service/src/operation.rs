@@ -168,7 +168,7 @@ operations! {
     }
     "Extensions and workflows" {
         ListExtensions: Driver, "List extensions";
-        ReloadExtensions: Driver, "Look for the extensions of a session again";
+        ReloadExtensions: Driver, "Start the extensions of a session, or look for them again";
         EnableExtension: Admin, "Turn an extension on or off, for all sessions";
         RunWorkflows: Driver, "Start, watch and cancel runs of workflows";
     }

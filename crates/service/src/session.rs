@@ -6,6 +6,7 @@ use std::sync::Arc;
 use baton_ask::{Inspect, View};
 use baton_protocol::{ClientId, SessionId};
 use baton_runtime::session::{Failure, Handle, Hub, JoinReply, JoinRequest, Port};
+use baton_runtime::work::own_command::{self, NotRun, Ran};
 use baton_store::StoreError;
 
 use crate::{Caller, ClientAsk, Operation, OperationError, Service};
@@ -86,6 +87,18 @@ impl LiveSession {
     pub async fn join(&self, joining: JoinRequest, port: Arc<dyn Port>) -> Result<JoinReply, AskError> {
         self.caller.permit(Operation::ResumeSession)?;
         self.handle.join(joining, port).await.map_err(OperationError::Failed)
+    }
+
+    /// Runs a slash command of the server for the caller.
+    ///
+    /// # Errors
+    /// When the caller may not, the command is unknown, its arguments are invalid, or the session refuses it.
+    pub async fn run_command(&self, name: &str, input: &str) -> Result<Ran, OperationError<NotRun>> {
+        // A command changes settings, at most.
+        self.caller.permit(Operation::ChangeSession)?;
+        own_command::run(&self.handle, name, input, Some(self.caller.author()))
+            .await
+            .map_err(OperationError::Failed)
     }
 
     /// Detaches a client whose connection ended.

@@ -86,20 +86,28 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // Notifications: the outbox and its channels, fed by live sessions.
     ("notify", &["core", "json", "markup", "model", "people", "protocol", "runtime", "store"]),
-    // The doors: they see the runtime, which re-exports what they need of histories and files, and never each other.
+    // What doors share: how events reach clients, and what clients may do.
     ("wire", &["protocol", "runtime", "store"]),
     (
+        "service",
+        &["ask", "core", "model", "notify", "people", "protocol", "runtime", "store", "wire"],
+    ),
+    // The doors: they ask the service layer, use types of the runtime, and never see each other.
+    (
         "rpc",
-        &["agent", "ask", "core", "disk", "git", "json", "people", "protocol", "runtime", "store", "wire"],
+        &[
+            "agent", "ask", "core", "disk", "git", "json", "people", "protocol", "runtime", "service", "store",
+            "wire",
+        ],
     ),
     (
         "http",
         &[
-            "ask", "core", "json", "markup", "model", "notify", "people", "protocol", "runtime", "store",
-            "wire",
+            "ask", "core", "json", "markup", "model", "notify", "people", "protocol", "runtime", "service",
+            "store", "wire",
         ],
     ),
-    ("crush", &["ask", "core", "json", "protocol", "runtime", "store", "wire"]),
+    ("crush", &["ask", "core", "json", "people", "protocol", "runtime", "service", "store", "wire"]),
     // Links between servers: sessions of one at another.
     ("peer", &["protocol", "runtime", "store"]),
     // The web application: files, and routes that serve them.
@@ -128,6 +136,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "protocol",
             "rpc",
             "runtime",
+            "service",
             "sql",
             "store",
             "terminal",
@@ -247,6 +256,36 @@ fn json_from_outside_is_read_within_limits() {
         }
     }
     assert_eq!(found, WITHOUT_LIMITS.iter().map(|path| (*path).to_owned()).collect());
+}
+
+/// Files of doors that name the runtime itself, or the handle of a session. With these, a door could ask for what its client
+/// may not: everything else goes through `baton_service`, which checks the role.
+const BEHIND_THE_SERVICE: &[&str] = &[
+    // Extensions are started for the runtime, not for a client.
+    "rpc/src/extensions/host.rs",
+    "rpc/src/extensions/mod.rs",
+    "rpc/src/extensions/start.rs",
+    "rpc/src/lib.rs",
+];
+
+#[test]
+fn doors_do_for_clients_what_the_service_permits() {
+    let is_word = |text: &str, word: &str| {
+        let parts = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        parts.into_iter().any(|part| part == word)
+    };
+    let mut found = BTreeSet::new();
+    for door in ["rpc", "http", "crush"] {
+        for (path, text) in sources(&crates().join(door).join("src")) {
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let names = |word: &str| code.clone().any(|line| is_word(line, word));
+            let path = path.strip_prefix(crates()).expect("a file of a crate");
+            if names("Runtime") || names("Handle") {
+                found.insert(path.to_str().expect("a name in UTF-8").to_owned());
+            }
+        }
+    }
+    assert_eq!(found, BEHIND_THE_SERVICE.iter().map(|path| (*path).to_owned()).collect());
 }
 
 /// Calls `check` for each Rust source of a directory.

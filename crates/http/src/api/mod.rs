@@ -26,7 +26,7 @@ use utoipa::OpenApi;
 
 use self::description::{GuardResponses, ParametersWithoutNull};
 pub(super) use self::extract::{By, JsonBody};
-pub(super) use self::routes::{Route, routes, table};
+pub(super) use self::routes::{routes, table};
 pub(super) use self::system::start_page;
 pub(super) use self::types::RequestView;
 

@@ -8,6 +8,7 @@ use baton_protocol::ClientId;
 use baton_runtime::Runtime;
 use baton_runtime::extension_host::{Awaited, ExtensionHost};
 use baton_runtime::session::Handle;
+use baton_service::Service;
 use baton_wire::Shares;
 
 use super::{PATIENCE, SessionExtensions};
@@ -23,13 +24,14 @@ pub(crate) struct DoorHost {
 
 impl DoorHost {
     pub(crate) fn of(door: &RpcDoor) -> Arc<Self> {
-        let RpcDoor { runtime, options, shares, shared } = door.clone();
+        let RpcDoor { runtime, options, shares, shared, .. } = door.clone();
         Arc::new(Self { runtime: Arc::downgrade(&runtime), options, shares, shared })
     }
 
     fn door(&self) -> Option<RpcDoor> {
         let (options, shares, shared) = (self.options.clone(), self.shares.clone(), self.shared.clone());
-        Some(RpcDoor { runtime: self.runtime.upgrade()?, options, shares, shared })
+        let runtime = self.runtime.upgrade()?;
+        Some(RpcDoor { service: Service::new(&runtime), runtime, options, shares, shared })
     }
 }
 

@@ -122,13 +122,13 @@ impl SessionExtensions {
     fn start(self: &Arc<Self>, door: &RpcDoor) -> impl Future<Output = ()> + Send + use<> {
         let (session, door) = (self.clone(), door.clone());
         let ended = lock(&self.ended).clone();
-        let started = door.runtime.tasks.spawn({
+        let started = door.service.tasks().spawn({
             let door = door.clone();
             async move {
                 tokio::select! {
                     () = start::all(&session, &door, &ended) => {}
                     () = ended.cancelled() => {}
-                    () = door.runtime.stopping.cancelled() => {}
+                    () = door.service.stopping().cancelled() => {}
                 }
                 session.settled.cancel();
             }

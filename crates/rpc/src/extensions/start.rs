@@ -70,9 +70,9 @@ struct Start {
 impl Start {
     /// Starts the extension in a task of its own. Returns when it has joined or failed, or waits for a user.
     async fn settled(self, ended: CancellationToken) {
-        let (member, tasks) = (self.member.clone(), self.door.runtime.tasks.clone());
+        let (member, tasks) = (self.member.clone(), self.door.service.tasks().clone());
         let over = CancellationToken::new();
-        let stopping = self.door.runtime.stopping.clone();
+        let stopping = self.door.service.stopping().clone();
         let task = {
             let over = over.clone();
             async move {
@@ -238,7 +238,6 @@ fn question(found: &Available) -> (PermissionRequest, String) {
 pub(crate) async fn granted_variables(
     door: &RpcDoor,
     member: &Membership,
-    handle: &Handle,
     requested: &[String],
 ) -> Result<BTreeMap<String, String>, String> {
     let extensions = &door.runtime.addons.extensions;
@@ -250,7 +249,8 @@ pub(crate) async fn granted_variables(
     }
     let (wants, message) = variables_question(member.found(), &names);
     let key = format!("variables of {}", member.id());
-    let Some(term) = consent(member, handle, wants, message, key).await? else {
+    let session = door.runtime.registry.open(&door.runtime, member.session());
+    let Some(term) = consent(member, &session, wants, message, key).await? else {
         return Err(format!(
             "Extension \"{}\" was denied access to sensitive environment variables: {}",
             member.found().extension.name,

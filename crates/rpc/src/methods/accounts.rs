@@ -4,9 +4,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled};
-use crate::errors::CallError;
-use baton_runtime::providers::accounts::Account;
-use baton_runtime::providers::github::{self, GithubIdentity};
+use baton_runtime::providers::github::GithubIdentity;
+use baton_service::accounts;
 
 #[derive(Deserialize)]
 struct Login {
@@ -18,26 +17,15 @@ struct Login {
 /// Logs in with a token, for sessions whose client sends none. The token is verified if there is an API to verify it with.
 pub(super) fn login(call: &Call<'_>) -> Handled {
     let Login { host, token, login } = call.parse()?;
-    let runtime = call.runtime().clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
-        let found = match &runtime.options.github_api {
-            None => GithubIdentity::unnamed(),
-            Some(api) => {
-                github::identify(&runtime.models.network(), api, &token).await.map_err(CallError::failed)?
-            }
-        };
-        let login = found.login.clone().or(login);
-        let identity = GithubIdentity { kind: "user".into(), host, login, ..found };
-        runtime.accounts.with(|accounts| {
-            accounts.retain(|account| !account.is(&identity.host, identity.login.as_deref()));
-            accounts.push(Account { identity, token });
-        });
+        service.perform(&caller, accounts::LogIn { host, token, login }).await?;
         Ok(json!({ "storedInVault": false }))
     })
 }
 
 pub(super) fn current(call: &Call<'_>) -> Handled {
-    let current = call.runtime().accounts.current();
+    let current = call.service().perform_now(&call.caller(), accounts::ShowAccount)?;
     call.now(current.map_or_else(|| json!({}), |account| json!({ "authInfo": account.described() })))
 }
 
@@ -61,16 +49,10 @@ struct AccountName {
 /// Logs out of an account; of the current one if none is named.
 pub(super) fn logout(call: &Call<'_>) -> Handled {
     let Logout { auth_info } = call.parse()?;
-    let remaining = call.runtime().accounts.with(|accounts| {
-        match auth_info {
-            None => drop(accounts.pop()),
-            Some(AccountName { host, login }) => {
-                let host = host.unwrap_or_else(|| GithubIdentity::GITHUB.into());
-                accounts.retain(|account| !account.is(&host, login.as_deref()));
-            }
-        }
-        accounts.len()
+    let account = auth_info.map(|AccountName { host, login }| {
+        (host.unwrap_or_else(|| GithubIdentity::GITHUB.into()), login)
     });
+    let remaining = call.service().perform_now(&call.caller(), accounts::LogOut { account })?;
     call.now(json!({ "hasMoreUsers": remaining > 0 }))
 }
 
@@ -82,6 +64,6 @@ struct FilterValues {
 /// Adds secret values, which are redacted from the output of tools from now on.
 pub(super) fn add_secrets(call: &Call<'_>) -> Handled {
     let FilterValues { values } = call.parse()?;
-    call.runtime().secrets.add(values);
+    call.service().perform_now(&call.caller(), accounts::HideSecrets { values })?;
     call.now(json!({ "ok": true }))
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use baton_agent::agents::{self, AgentKind};
 use baton_ask::skills::{ListSkills, ReloadSkills};
-use baton_ask::{Ask, Configure};
+use baton_ask::Configure;
 use baton_core::Change;
 use baton_core::ask::SendPrompt;
 use baton_protocol::agent::CustomAgent;
 use baton_protocol::event::{Prompt, SubagentDeselected, SubagentSelected};
-use baton_runtime::Runtime;
-use baton_runtime::session::{Handle, Settings, SettingsEdit};
+use baton_runtime::session::{Settings, SettingsEdit};
+use baton_service::{ClientAsk, LiveSession, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -32,30 +32,30 @@ struct List {
 
 pub(super) fn list(call: &Call<'_>) -> Handled {
     let options: List = call.parse()?;
-    let (handle, runtime) = (call.session()?, call.runtime().clone());
+    let (handle, service) = (call.session()?, call.service().clone());
     call.later(async move {
-        let settings = with_found_agents(&runtime, &handle, ListSkills {}).await?;
+        let settings = with_found_agents(&service, &handle, ListSkills {}).await?;
         Ok(json!({ "agents": listed(&settings, &options) }))
     })
 }
 
 /// Looks for agents again, and lists them.
 pub(super) fn reload(call: &Call<'_>) -> Handled {
-    let (handle, runtime) = (call.session()?, call.runtime().clone());
+    let (handle, service) = (call.session()?, call.service().clone());
     call.later(async move {
-        let settings = with_found_agents(&runtime, &handle, ReloadSkills {}).await?;
+        let settings = with_found_agents(&service, &handle, ReloadSkills {}).await?;
         Ok(json!({ "agents": listed(&settings, &List::default()) }))
     })
 }
 
 /// Returns the settings of a session, with the agents of plugins, the project and the user.
-async fn with_found_agents<A: Ask>(
-    runtime: &Runtime,
-    handle: &Handle,
+async fn with_found_agents<A: ClientAsk>(
+    service: &Service,
+    handle: &LiveSession,
     look: A,
 ) -> Result<Arc<Settings>, CallError> {
     let settings = handle.inspect().await?.settings;
-    if !settings.finds_agents() && !runtime.addons.has_server_plugins() {
+    if !settings.finds_agents() && !service.has_server_plugins() {
         return Ok(settings);
     }
     handle.ask(look).await?;
@@ -121,9 +121,9 @@ struct Select {
 /// Selects an agent for the conversation, from the next prompt on.
 pub(super) fn select(call: &Call<'_>) -> Handled {
     let (handle, Select { name }) = call.parse_for_session()?;
-    let (runtime, by) = (call.runtime().clone(), call.author());
+    let (service, by) = (call.service().clone(), call.author());
     call.later(async move {
-        let settings = with_found_agents(&runtime, &handle, ListSkills {}).await?;
+        let settings = with_found_agents(&service, &handle, ListSkills {}).await?;
         let Some(agent) = settings.agents().find(|agent| agent.name == name) else {
             let names: Vec<&str> = settings.agents().map(|agent| agent.name.as_str()).collect();
             let known = if names.is_empty() { "none".into() } else { names.join(", ") };

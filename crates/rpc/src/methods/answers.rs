@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::{Call, Handled, success};
 use crate::errors::CallError;
-use baton_runtime::session::{Failure, Handle};
+use baton_runtime::session::Failure;
+use baton_service::LiveSession;
 use baton_runtime::work::UserInput;
 
 #[derive(Deserialize)]
@@ -76,7 +77,7 @@ pub(super) fn plan(call: &Call<'_>) -> Handled {
 }
 
 /// Sends an answer to the session, and replies whether it counts.
-pub(super) fn answer(call: &Call<'_>, handle: &Handle, request: RequestId, answer: RequestAnswer) -> Handled {
+pub(super) fn answer(call: &Call<'_>, handle: &LiveSession, request: RequestId, answer: RequestAnswer) -> Handled {
     let ask = AnswerRequest { request, answer: Box::new(answer), by: Some(call.author()) };
     call.try_ask(handle, ask, |outcome| match outcome? {
         AnswerOutcome::Counted => Ok(success()),

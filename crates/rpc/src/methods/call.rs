@@ -6,14 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use baton_ask::Ask;
 use baton_core::Change;
 use baton_core::ask::Amend;
 use baton_protocol::params::{self, OnlySession};
 use baton_protocol::rpc::{CallId, RpcError, code};
 use baton_protocol::{Author, Json, SessionId};
-use baton_runtime::Runtime;
-use baton_runtime::session::{Failure, Handle, View, panics};
+use baton_runtime::session::{Failure, View, panics};
+use baton_service::{Action, AskError, Caller, ClientAsk, LiveSession, Service};
 use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -65,13 +64,18 @@ pub(super) fn panicked(method: &str, panic: &(dyn Any + Send)) -> RpcError {
 }
 
 impl Call<'_> {
-    pub(super) fn runtime(&self) -> &Arc<Runtime> {
-        &self.connection.runtime
+    pub(super) fn service(&self) -> &Service {
+        &self.connection.service
+    }
+
+    /// Returns who calls.
+    pub(super) fn caller(&self) -> Caller {
+        self.connection.caller()
     }
 
     /// Returns the author of what this client changes.
     pub(super) fn author(&self) -> Author {
-        self.connection.author()
+        self.caller().author()
     }
 
     pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, CallError> {
@@ -79,18 +83,18 @@ impl Call<'_> {
     }
 
     /// Returns the session that the parameter `sessionId` names. The client has to be attached to it.
-    pub(super) fn session(&self) -> Result<Handle, CallError> {
+    pub(super) fn session(&self) -> Result<LiveSession, CallError> {
         let id = self.parse::<OnlySession>()?.session_id;
         self.attached(&id)
     }
 
     /// Returns the session that the parameter `sessionId` names, and the other parameters.
-    pub(super) fn parse_for_session<T: DeserializeOwned>(&self) -> Result<(Handle, T), CallError> {
+    pub(super) fn parse_for_session<T: DeserializeOwned>(&self) -> Result<(LiveSession, T), CallError> {
         let params = self.parse()?;
         Ok((self.session()?, params))
     }
 
-    pub(super) fn attached(&self, id: &SessionId) -> Result<Handle, CallError> {
+    pub(super) fn attached(&self, id: &SessionId) -> Result<LiveSession, CallError> {
         Ok(self.connection.attached(id).ok_or_else(|| Failure::NotFound(id.clone()))?)
     }
 
@@ -125,24 +129,24 @@ impl Call<'_> {
 
     /// Sends an ask to a session. Its actor answers the call, in order with the session's events; `encode` converts the reply
     /// to the result of the call.
-    pub(super) fn ask<A: Ask>(
+    pub(super) fn ask<A: ClientAsk>(
         &self,
-        handle: &Handle,
+        session: &LiveSession,
         ask: A,
         encode: impl FnOnce(A::Reply) -> Value + Send + 'static,
     ) -> Handled {
-        self.try_ask(handle, ask, |reply| Ok(encode(reply?)))
+        self.try_ask(session, ask, |reply| Ok(encode(reply?)))
     }
 
     /// Like [`Call::ask`], for calls that treat some failures differently, or fail on some replies.
-    pub(super) fn try_ask<A: Ask>(
+    pub(super) fn try_ask<A: ClientAsk>(
         &self,
-        handle: &Handle,
+        session: &LiveSession,
         ask: A,
         encode: impl FnOnce(Result<A::Reply, Failure>) -> Result<Value, CallError> + Send + 'static,
     ) -> Handled {
         let (connection, id, method) = (self.connection.clone(), self.id.clone(), self.method.to_owned());
-        handle.ask_then(ask, move |reply| {
+        session.ask_then(ask, move |reply| {
             // This runs in the actor: a panic here would end the session for all of its clients.
             let result = match catch_unwind(AssertUnwindSafe(|| encode(reply))) {
                 Ok(encoded) => encoded.map(Json::from).map_err(|error| error.into_rpc(&method)),
@@ -155,31 +159,45 @@ impl Call<'_> {
 
     /// Like [`Call::ask`], for asks that take time: the reply is awaited in a task of its own, which counts towards the calls
     /// that one client may run at a time.
-    pub(super) fn ask_later<A: Ask>(
+    pub(super) fn ask_later<A: ClientAsk>(
         &self,
-        handle: &Handle,
+        session: &LiveSession,
         ask: A,
         encode: impl FnOnce(A::Reply) -> Value + Send + 'static,
     ) -> Handled {
-        let reply = handle.ask(ask);
+        let reply = session.ask(ask);
         self.later(async move { Ok(encode(reply.await?)) })
     }
 
     /// Changes a setting of a session or records an event, and answers with `value` once that is durable.
-    pub(super) fn amend(&self, handle: &Handle, change: Change, value: Value) -> Handled {
-        self.ask(handle, Amend::by(self.author(), change), move |_| value)
+    pub(super) fn amend(&self, session: &LiveSession, change: Change, value: Value) -> Handled {
+        self.ask(session, Amend::by(self.author(), change), move |_| value)
     }
 
     /// Answers from the state of the session that the parameter `sessionId` names.
     pub(super) fn inspect(&self, encode: impl FnOnce(&View) -> Value + Send + 'static) -> Handled {
-        let handle = self.session()?;
-        self.later(async move { Ok(encode(&handle.inspect().await?)) })
+        let session = self.session()?;
+        self.later(async move { Ok(encode(&session.inspect().await?)) })
     }
 }
 
+/// Performs an operation on the server; `encode` converts its reply to the result of the call.
+pub(super) fn perform<A>(
+    call: &Call<'_>,
+    action: A,
+    encode: impl FnOnce(A::Reply) -> Value + Send + 'static,
+) -> Handled
+where
+    A: Action + 'static,
+    A::Error: std::fmt::Display,
+{
+    let (service, caller) = (call.service().clone(), call.caller());
+    call.later(async move { Ok(encode(service.perform(&caller, action).await?)) })
+}
+
 /// Changes a setting of a session or records an event. Returns once that is durable.
-pub(super) async fn amend(handle: &Handle, by: Author, change: Change) -> Result<(), Failure> {
-    handle.ask(Amend::by(by, change)).await.map(drop)
+pub(super) async fn amend(session: &LiveSession, by: Author, change: Change) -> Result<(), AskError> {
+    session.ask(Amend::by(by, change)).await.map(drop)
 }
 
 /// Returns the result of methods that return nothing.

@@ -3,7 +3,8 @@
 use baton_ask::skills::{ListSkills, SkillEntry};
 use baton_core::ask::EnqueueCommand;
 use baton_runtime::session::View;
-use baton_runtime::work::own_command::{self, NotRun, OWN, Ran};
+use baton_runtime::work::own_command::{NotRun, OWN, Ran};
+use baton_service::OperationError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -90,16 +91,16 @@ struct Invoke {
 /// Executes a command of the server. Commands of clients are executed with `session.commands.execute`.
 pub(super) fn invoke(call: &Call<'_>) -> Handled {
     let (handle, Invoke { name, input }) = call.parse_for_session()?;
-    let by = Some(call.author());
     call.later(async move {
-        match own_command::run(&handle, &name, input.as_deref().unwrap_or_default(), by).await {
+        match handle.run_command(&name, input.as_deref().unwrap_or_default()).await {
             Ok(Ran::Text(text)) => Ok(json!({ "kind": "text", "text": text })),
             Ok(Ran::Done) => Ok(json!({ "kind": "completed" })),
             Ok(Ran::Prompt { prompt, display }) => {
                 Ok(json!({ "kind": "agent-prompt", "prompt": prompt, "displayPrompt": display }))
             }
-            Err(NotRun::Wrong(reason)) => Err(CallError::invalid(reason)),
-            Err(NotRun::Failed(failure)) => Err(failure.into()),
+            Err(OperationError::Failed(NotRun::Wrong(reason))) => Err(CallError::invalid(reason)),
+            Err(OperationError::Failed(NotRun::Failed(failure))) => Err(failure.into()),
+            Err(OperationError::Denied(denied)) => Err(denied.into()),
         }
     })
 }

@@ -3,7 +3,7 @@
 use baton_ask::files::CompareFiles;
 use baton_ask::{ComparedFile, GitDiff};
 use baton_git::program::LARGEST_DIFF;
-use baton_runtime::session::Handle;
+use baton_service::LiveSession;
 use baton_store::Seq;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -34,12 +34,12 @@ enum DiffMode {
 /// Compares the working directory of a session, file by file.
 pub(super) fn diff(call: &Call<'_>) -> Handled {
     let (handle, DiffParams { mode, ignore_whitespace }) = call.parse_for_session()?;
-    let runtime = call.runtime().clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
         let mut result = json!({ "requestedMode": mode, "mode": mode, "isFallback": false });
         if mode == DiffMode::Session {
             let cwd = handle.inspect().await?.cwd().to_owned();
-            let state = RewindState::load(&handle, &*runtime.store).await?;
+            let state = RewindState::load(&service, &caller, &handle).await?;
             match state.files_unavailable() {
                 Some(reason) => (result["unavailableReason"], result["changes"]) = (json!(reason), json!([])),
                 None => result["changes"] = session_changes(&handle, state, cwd).await?.into(),
@@ -60,7 +60,7 @@ pub(super) fn diff(call: &Call<'_>) -> Handled {
 }
 
 /// Lists the files that the session changed, with paths relative to its working directory.
-async fn session_changes(handle: &Handle, state: RewindState, cwd: String) -> Result<Vec<Value>, CallError> {
+async fn session_changes(handle: &LiveSession, state: RewindState, cwd: String) -> Result<Vec<Value>, CallError> {
     let touched = state.file_history.touched_since(Seq::ZERO);
     let changed = handle.ask(CompareFiles { touched, cwd }).await?;
     Ok(changed.iter().map(session_change).collect())

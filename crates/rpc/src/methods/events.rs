@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_core::Removed;
 use baton_protocol::event::is_public;
 use baton_protocol::{Json, SessionId};
-use baton_store::{Record, Seq, Span, StoreError};
+use baton_store::{Record, Seq, Span};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
@@ -17,8 +17,9 @@ use super::{Call, Handled};
 use crate::connection::Connection;
 use crate::dialect::Dialect;
 use crate::errors::CallError;
-use baton_runtime::Runtime;
-use baton_runtime::session::{Batch, CallFailed, Calling, Handle, Port, Published};
+use baton_runtime::session::{Batch, CallFailed, Calling, Port, Published};
+use baton_service::sessions::ReadEvents;
+use baton_service::{LiveSession, Service};
 
 /// Events that one read returns if the client sets no limit.
 const DEFAULT_PAGE: usize = 200;
@@ -34,11 +35,11 @@ pub(super) fn messages(call: &Call<'_>) -> Handled {
     call.later(async move {
         let _permit = connection.acquire_history_read().await?;
         let removed = handle.inspect().await?.session.durable.removed;
-        let (runtime, mut events) = (&connection.runtime, EventArray::new(connection.dialect()));
+        let mut events = EventArray::new(connection.dialect());
         let mut after = Seq::ZERO;
         loop {
             let span = Span::After { after, limit: MAX_PAGE };
-            let page = runtime.store.read(&handle.id, span).await?;
+            let page = read_events(&connection, &handle, span).await?;
             let Some(last) = page.last() else { break };
             after = last.seq;
             let visible = page.iter().filter(|record| !removed.contains(record.seq.0));
@@ -46,6 +47,16 @@ pub(super) fn messages(call: &Call<'_>) -> Handled {
         }
         events.into_json(|events| format!(r#"{{"events":{events}}}"#))
     })
+}
+
+/// Reads stored events of a session.
+async fn read_events(
+    connection: &Connection,
+    session: &LiveSession,
+    span: Span,
+) -> Result<Vec<Record>, CallError> {
+    let read = ReadEvents { id: session.id().clone(), span, max_bytes: usize::MAX };
+    Ok(connection.service.perform(&connection.caller(), read).await?.records)
 }
 
 /// A JSON array of events, assembled without parsing them.
@@ -136,7 +147,7 @@ pub(super) fn read(call: &Call<'_>) -> Handled {
 
 struct Reader {
     connection: Arc<Connection>,
-    handle: Handle,
+    handle: LiveSession,
     params: Read,
 }
 
@@ -145,15 +156,15 @@ impl Reader {
         self.params.max.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE)
     }
 
-    async fn page(&self, span: Span) -> Result<Vec<Record>, StoreError> {
-        self.connection.runtime.store.read(&self.handle.id, span).await
+    async fn page(&self, span: Span) -> Result<Vec<Record>, CallError> {
+        read_events(&self.connection, &self.handle, span).await
     }
 
     async fn forward(&self, mut after: Seq) -> Result<Json, CallError> {
         let permit = self.connection.acquire_history_read().await?;
         // Subscribes before it reads the store, so that no event falls between reading and waiting.
         let mut live =
-            self.wait().map(|wait| (wait, LiveEvents::subscribe(&self.connection.runtime, &self.handle)));
+            self.wait().map(|wait| (wait, LiveEvents::subscribe(&self.connection.service, &self.handle)));
         let removed = self.handle.inspect().await?.session.durable.removed;
         let mut events = EventArray::new(self.connection.dialect());
         let mut more = true;
@@ -260,9 +271,9 @@ impl Port for EventPort {
 }
 
 impl LiveEvents {
-    fn subscribe(runtime: &Runtime, handle: &Handle) -> Self {
+    fn subscribe(service: &Service, handle: &LiveSession) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
-        let (client, hub) = (runtime.new_client(), handle.hub.clone());
+        let (client, hub) = (service.new_client(), handle.hub().clone());
         hub.attach(client, Arc::new(EventPort(sender)));
         Self { events, unsubscribe: Box::new(move || hub.detach(client)) }
     }

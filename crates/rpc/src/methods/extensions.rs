@@ -1,10 +1,13 @@
 //! Extensions: the methods of clients about them, and how an extension joins its session.
 
 use baton_ask::extensions::{EnableExtension, ListExtensions, ReloadExtensions};
-use baton_protocol::SessionId;
+use baton_core::Change;
+use baton_core::ask::Amend;
+use baton_protocol::event::Body;
 use baton_protocol::params::SessionParams;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::tool::ToolSpec;
+use baton_protocol::{Json, SessionId};
 use baton_runtime::extensions::Available;
 use baton_runtime::session::JoinKind;
 use serde::Deserialize;
@@ -12,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::{Call, Handled, sessions, void};
 use crate::errors::CallError;
-use crate::extensions::{granted_variables, show};
+use crate::extensions::granted_variables;
+use baton_service::extensions::{EnableExtensions, ListExtensions as ListAllExtensions};
 
 #[derive(Deserialize)]
 struct Named {
@@ -48,18 +52,13 @@ pub(super) fn session(call: &Call<'_>) -> Handled {
 
 /// Calls the handler of a method about the user's extensions.
 pub(super) fn user(call: &Call<'_>) -> Handled {
-    let runtime = call.runtime().clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     let enabled = match call.method {
         "extensions.discover" => {
             return call.later(async move {
-                let extensions = &runtime.addons.extensions;
-                let found = runtime.addons.find_extensions(&runtime.options.cwd, None).await;
-                let (found, _) = found.map_err(CallError::failed)?;
-                let mut shown = Vec::new();
-                for found in found {
-                    let disabled = extensions.is_disabled(&found.id()).await.map_err(CallError::failed)?;
-                    shown.push(discovered(&found, !disabled));
-                }
+                let found = service.perform(&caller, ListAllExtensions).await?;
+                let shown: Vec<Value> =
+                    found.iter().map(|(found, enabled)| discovered(found, *enabled)).collect();
                 Ok(json!({ "extensions": shown, "mode": "enabled" }))
             });
         }
@@ -69,10 +68,7 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
     };
     let ids = call.parse::<ManyNamed>()?.ids;
     call.later(async move {
-        for id in ids {
-            let set = runtime.addons.extensions.set_enabled(id, enabled).await;
-            set.map_err(CallError::failed)?;
-        }
+        service.perform(&caller, EnableExtensions { ids, enabled }).await?;
         Ok(void())
     })
 }
@@ -109,7 +105,10 @@ fn push_attachments(call: &Call<'_>) -> Handled {
     if let Some(instance) = pushed.instance_id {
         data["instanceId"] = instance.into();
     }
-    show(&handle, "session.extensions.attachments_pushed", data);
+    let kind = "session.extensions.attachments_pushed".into();
+    let shown = Change::Shown(Box::new(Body::Unknown { kind, data: Json::from(data) }));
+    // A session that has ended meanwhile has no clients.
+    let _ = handle.tell(Amend::unsigned(shown));
     call.now(void())
 }
 
@@ -129,11 +128,11 @@ pub(super) fn join(call: &Call<'_>, id: SessionId, params: SessionParams) -> Han
     let mut joining = sessions::joining(call, permitted(id.clone(), params), JoinKind::Resume);
     let connection = call.connection.clone();
     call.later(async move {
-        let handle = connection.runtime.registry.open(&connection.runtime, &id);
-        let granted = granted_variables(&connection.door(), &member, &handle, &requested).await;
+        let session = connection.service.open_existing(&connection.caller(), &id);
+        let granted = granted_variables(&connection.door, &member, &requested).await;
         let granted = granted.map_err(|why| CallError::Rpc(RpcError::failed(why)))?;
         // The last client to join decides about streaming; an extension leaves it as it is.
-        joining.params.streaming = Some(handle.inspect().await?.settings.streaming);
+        joining.params.streaming = Some(session.inspect().await?.settings.streaming);
         let mut joined = sessions::resume_session(connection.clone(), id, joining, Vec::new()).await?;
         if !granted.is_empty() {
             joined["grantedEnvironmentVariables"] = json!(granted);

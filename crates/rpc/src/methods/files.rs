@@ -5,12 +5,12 @@ use baton_ask::View;
 use baton_ask::files::{
     DeletePlan, FileChange, ListFiles, ReadFile, ReadPlan, TextFile, WriteFile, WritePlan,
 };
-use baton_ask::{Ask, ListTodos};
+use baton_ask::ListTodos;
 use baton_core::Change;
 use baton_protocol::Timestamp;
 use baton_protocol::event::{Body, FileOperation, PlanChanged, WorkspaceFileChanged};
 use baton_runtime::metadata;
-use baton_runtime::session::Handle;
+use baton_service::{ClientAsk, LiveSession};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,9 +19,9 @@ use crate::errors::CallError;
 
 impl Call<'_> {
     /// Changes files of a session. Records the event that `read` returns.
-    fn change_files<A: Ask>(
+    fn change_files<A: ClientAsk>(
         &self,
-        handle: Handle,
+        handle: LiveSession,
         ask: A,
         read: impl FnOnce(A::Reply) -> (Value, Option<Body>) + Send + 'static,
     ) -> Handled {

@@ -1,33 +1,17 @@
 //! The GitHub account that a session acts for.
 
-use std::sync::Arc;
-
 use baton_ask::Configure;
-use baton_protocol::params::SessionParams;
-use baton_runtime::Runtime;
-use baton_runtime::providers::github::{self, GithubIdentity};
+use baton_runtime::providers::github::GithubIdentity;
 use baton_runtime::session::SettingsEdit;
+use baton_service::accounts::LookUpAccount;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handled};
-use crate::errors::CallError;
-
-/// Identifies the account of the token that a client sends; none without a token.
-pub(super) async fn identify(
-    runtime: &Arc<Runtime>,
-    params: &SessionParams,
-) -> Result<Option<GithubIdentity>, String> {
-    let Some(token) = &params.git_hub_token else { return Ok(None) };
-    match &runtime.options.github_api {
-        None => Ok(Some(GithubIdentity::unnamed())),
-        Some(api) => github::identify(&runtime.models.network(), api, token).await.map(Some),
-    }
-}
 
 /// Returns the account of the session, or else that of the server.
 pub(super) fn status(call: &Call<'_>) -> Handled {
-    let account = call.runtime().options.account.clone();
+    let account = call.service().account().clone();
     call.inspect(move |view| match &view.settings.identity {
         Some(identity) => described(identity),
         None if account.authenticated => {
@@ -102,13 +86,13 @@ struct Quota {
 /// Returns the quota of an account, from GitHub's API; empty without an API or a token.
 pub(super) fn quota(call: &Call<'_>) -> Handled {
     let token = call.parse::<Quota>()?.git_hub_token;
-    let runtime = call.runtime().clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
-        let (Some(api), Some(token)) = (&runtime.options.github_api, token) else {
-            return Ok(json!({ "quotaSnapshots": {} }));
+        let found = match token {
+            Some(token) => service.perform(&caller, LookUpAccount { token }).await?,
+            None => None,
         };
-        let identity = github::identify(&runtime.models.network(), api, &token).await;
-        let identity = identity.map_err(CallError::failed)?;
+        let Some(identity) = found else { return Ok(json!({ "quotaSnapshots": {} })) };
         let snapshots = identity.account.get("quota_snapshots").and_then(Value::as_object);
         let quotas: serde_json::Map<String, Value> = snapshots
             .into_iter()

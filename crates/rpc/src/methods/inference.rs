@@ -12,6 +12,7 @@ use super::{Call, Handled, success};
 use crate::errors::CallError;
 use baton_runtime::providers::ResponsePart;
 use baton_runtime::session::CallFailed;
+use baton_service::server::ServeModelRequests;
 
 /// Registers this client as the sender of model requests.
 pub(super) fn set_provider(call: &Call<'_>) -> Handled {
@@ -21,7 +22,8 @@ pub(super) fn set_provider(call: &Call<'_>) -> Handled {
         Some(connection) => connection.call(method, params),
         None => Box::pin(async { Err(CallFailed::Gone) }),
     };
-    call.runtime().models.tunnel.offer(call.connection.client, Arc::new(send));
+    let serve = ServeModelRequests { client: call.connection.client, call: Arc::new(send) };
+    call.service().perform_now(&call.caller(), serve)?;
     call.now(success())
 }
 
@@ -76,7 +78,7 @@ pub(super) fn response_chunk(call: &Call<'_>) -> Handled {
 
 /// Delivers a part of a response. Returns whether the request is still open.
 fn deliver(call: &Call<'_>, request: &str, part: ResponsePart) -> bool {
-    call.runtime().models.tunnel.take(call.connection.client, request, part)
+    call.service().deliver_model_response(call.connection.client, request, part)
 }
 
 fn decode_base64(data: &str) -> Result<Vec<u8>, CallError> {

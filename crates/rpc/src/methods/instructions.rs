@@ -6,6 +6,7 @@ use baton_agent::prompt::instructions::{self, Instruction, InstructionScope};
 use baton_ask::ListInstructions;
 use baton_disk::blocking;
 use baton_runtime::skills::Discovery;
+use baton_service::skills::ListProjects;
 use serde_json::{Value, json};
 
 use super::{Call, Handled};
@@ -22,8 +23,8 @@ pub(super) fn session_sources(call: &Call<'_>) -> Handled {
 /// Finds the instruction files of projects and of the user.
 pub(super) fn discover(call: &Call<'_>) -> Handled {
     let discovery: Discovery = call.parse()?;
-    let projects = discovery.projects(&call.runtime().addons);
-    let home = discovery.includes_host().then(|| call.runtime().options.home.clone());
+    let projects = call.service().perform_now(&call.caller(), ListProjects(discovery.clone()))?;
+    let home = discovery.includes_host().then(|| call.service().home().to_owned());
     call.later(async move {
         let find = move || {
             let mut sources = Vec::new();
@@ -44,7 +45,7 @@ pub(super) fn discover(call: &Call<'_>) -> Handled {
 pub(super) fn discovery_paths(call: &Call<'_>) -> Handled {
     let discovery: Discovery = call.parse()?;
     let mut paths = Vec::new();
-    for project in discovery.projects(&call.runtime().addons) {
+    for project in call.service().perform_now(&call.caller(), ListProjects(discovery.clone()))? {
         for (n, (name, is_directory)) in instructions::PROJECT_PLACES.iter().enumerate() {
             let mut path = place(&project.join(name), *is_directory, "repository", n == 0);
             path["projectPath"] = json!(project);
@@ -52,7 +53,7 @@ pub(super) fn discovery_paths(call: &Call<'_>) -> Handled {
         }
     }
     if discovery.includes_host() {
-        let home: PathBuf = call.runtime().options.home.join(instructions::USER_FILE);
+        let home: PathBuf = call.service().home().join(instructions::USER_FILE);
         paths.push(place(&home, false, "user", true));
     }
     call.now(json!({ "paths": paths }))

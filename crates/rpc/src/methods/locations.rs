@@ -11,8 +11,9 @@ use serde_json::json;
 
 use super::{Call, Handled, amend, success};
 use crate::errors::CallError;
-use baton_runtime::locations::{Location, NewGrant};
-use baton_runtime::session::{Failure, Handle};
+use baton_runtime::locations::Location;
+use baton_service::grants::{EditLocationRules, GrantAtLocation, IsTrusted, ReadLocationRules, Trust};
+use baton_service::{AskError, LiveSession};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,11 +42,9 @@ struct AddApproval {
 
 pub(super) fn add_approval(call: &Call<'_>) -> Handled {
     let (_, AddApproval { location_key, approval }) = call.parse_for_session()?;
-    let (runtime, by) = (call.runtime().clone(), call.author());
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
-        // The client names a server and a tool, and has not been shown either.
-        let grant = NewGrant { approval, by, binding: None };
-        runtime.locations.grant(location_key, grant).await.map_err(CallError::failed)?;
+        service.perform(&caller, GrantAtLocation { location: location_key, approval }).await?;
         Ok(success())
     })
 }
@@ -53,12 +52,12 @@ pub(super) fn add_approval(call: &Call<'_>) -> Handled {
 /// Applies the grants of a location to a session, in place of those of the last one.
 pub(super) fn apply(call: &Call<'_>) -> Handled {
     let (handle, Directory { working_directory }) = call.parse_for_session()?;
-    let (runtime, by) = (call.runtime().clone(), call.author());
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
         let Location { key, kind } = location_of(working_directory).await?;
-        let rules = runtime.locations.rules(&key).await.map_err(CallError::failed)?;
+        let rules = service.perform(&caller, ReadLocationRules { location: key.clone() }).await?;
         let location = LocationRules { key: key.clone(), rules: rules.clone() };
-        let before = set_location(&handle, location, by).await?;
+        let before = set_location(&handle, location, caller.author()).await?;
         Ok(json!({
             "changed": before.as_ref() != Some(&key),
             "locationKey": key,
@@ -72,10 +71,10 @@ pub(super) fn apply(call: &Call<'_>) -> Handled {
 
 /// Applies the rules of a location to a session. Returns the location whose rules applied before.
 async fn set_location(
-    handle: &Handle,
+    handle: &LiveSession,
     location: LocationRules,
     by: Author,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, AskError> {
     let view = handle.inspect().await?;
     let before = view.session.durable.rules.location.as_ref().map(|known| known.key.clone());
     let edit = Box::new(RulesEdit { location: Some(Some(location)), ..RulesEdit::default() });
@@ -84,14 +83,13 @@ async fn set_location(
 }
 
 /// Changes the stored grants of the location of a session, and applies them to the session.
-pub(super) fn modify(call: &Call<'_>, handle: Handle, edit: RuleListEdit) -> Handled {
-    let (runtime, by) = (call.runtime().clone(), call.author());
+pub(super) fn modify(call: &Call<'_>, handle: LiveSession, edit: RuleListEdit) -> Handled {
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
         let cwd = handle.inspect().await?.cwd().to_owned();
         let Location { key, .. } = location_of(cwd.into()).await?;
-        let rules = runtime.locations.edit(key.clone(), edit, by.clone()).await;
-        let rules = rules.map_err(CallError::failed)?;
-        set_location(&handle, LocationRules { key, rules }, by).await?;
+        let rules = service.perform(&caller, EditLocationRules { location: key.clone(), edit }).await?;
+        set_location(&handle, LocationRules { key, rules }, caller.author()).await?;
         Ok(success())
     })
 }
@@ -103,21 +101,21 @@ struct Folder {
 
 pub(super) fn is_trusted(call: &Call<'_>) -> Handled {
     let (_, Folder { path }) = call.parse_for_session()?;
-    let runtime = call.runtime().clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
-        let trusted = runtime.locations.is_trusted(path).await.map_err(CallError::failed)?;
+        let trusted = service.perform(&caller, IsTrusted { folder: path }).await?;
         Ok(json!({ "trusted": trusted }))
     })
 }
 
 pub(super) fn trust(call: &Call<'_>) -> Handled {
     let (_, Folder { path }) = call.parse_for_session()?;
-    let runtime = call.runtime().clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
         let Ok(folder) = tokio::fs::canonicalize(&path).await else {
             return Err(CallError::invalid(format_args!("{} does not exist", path.display())));
         };
-        runtime.locations.trust(folder).await.map_err(CallError::failed)?;
+        service.perform(&caller, Trust { folder }).await?;
         Ok(success())
     })
 }

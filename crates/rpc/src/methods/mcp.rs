@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use baton_ask::Ask;
 use baton_ask::mcp::{
     AnswerMcpServer, DisableMcpServer, EnableMcpServer, IsMcpServerRunning, ListConfiguredMcpServers,
     ListMcpServers, ListMcpTools, LogInAtMcpServer, ReadMcpLog, ReleaseMcpWait, ReloadMcpServers,
@@ -10,10 +9,16 @@ use baton_ask::mcp::{
 };
 use baton_core::RequestAnswer;
 use baton_protocol::{Json, RequestId};
-use baton_runtime::mcp::{CatalogueEntry, UserServerError};
+use baton_runtime::mcp::CatalogueEntry;
+use baton_service::ClientAsk;
+use baton_service::mcp::{
+    AddMcpServer, DisableMcpServers, EnableMcpServers, ListMcpServers as CatalogueOfServers, ListUserMcpServers,
+    RemoveMcpServer, UpdateMcpServer,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::call::perform;
 use super::{Call, Handled, answers, mcp_apps, void};
 use crate::errors::CallError;
 
@@ -24,12 +29,12 @@ struct Named {
 }
 
 /// Asks the session, and encodes its reply.
-fn ask<A: Ask>(call: &Call<'_>, ask: A, encode: fn(A::Reply) -> Value) -> Handled {
+fn ask<A: ClientAsk>(call: &Call<'_>, ask: A, encode: fn(A::Reply) -> Value) -> Handled {
     call.ask_later(&call.session()?, ask, encode)
 }
 
 /// Asks about the server that the parameters name.
-fn ask_about<A: Ask>(
+fn ask_about<A: ClientAsk>(
     call: &Call<'_>,
     about: impl FnOnce(String) -> A,
     encode: fn(A::Reply) -> Value,
@@ -207,45 +212,44 @@ struct Names {
     names: Vec<String>,
 }
 
-/// Calls the handler of a method about the user's servers.
-pub(super) fn user(call: &Call<'_>) -> Handled {
-    let runtime = call.connection.runtime.clone();
-    let text = |why: String| CallError::failed(why);
-    let unchanged = |why: UserServerError| CallError::failed(why.to_string());
-    match call.method {
-        "mcp.config.list" => call.later(async move {
-            Ok(json!({ "servers": runtime.addons.user_servers.list().await.map_err(text)? }))
-        }),
-        "mcp.config.add" | "mcp.config.update" => {
-            let Config { name, config } = call.parse()?;
-            let config: Value = config.parse().unwrap_or(Value::Null);
-            let adds = call.method == "mcp.config.add";
-            call.later(async move {
-                let done = match adds {
-                    true => runtime.addons.user_servers.add(name, config).await,
-                    false => runtime.addons.user_servers.update(name, config).await,
-                };
-                done.map(|()| void()).map_err(unchanged)
-            })
-        }
-        "mcp.config.remove" => {
-            let Name { name } = call.parse()?;
-            call.later(async move {
-                runtime.addons.user_servers.remove(name).await.map(|()| void()).map_err(unchanged)
-            })
-        }
-        "mcp.config.enable" | "mcp.config.disable" => {
-            let Names { names } = call.parse()?;
-            let enabled = call.method == "mcp.config.enable";
-            call.later(async move {
-                let done = runtime.addons.user_servers.enable(&runtime.preferences, names, enabled).await;
-                done.map(|()| void()).map_err(text)
-            })
-        }
-        // The file is read whenever it is needed.
-        "mcp.config.reload" => call.now(void()),
-        _ => discover(call),
-    }
+/// Lists the user's servers, as they are written.
+pub(super) fn list_configured(call: &Call<'_>) -> Handled {
+    perform(call, ListUserMcpServers, |servers| json!({ "servers": servers }))
+}
+
+pub(super) fn add_configured(call: &Call<'_>) -> Handled {
+    let (name, config) = configured(call)?;
+    perform(call, AddMcpServer { name, config }, nothing)
+}
+
+pub(super) fn update_configured(call: &Call<'_>) -> Handled {
+    let (name, config) = configured(call)?;
+    perform(call, UpdateMcpServer { name, config }, nothing)
+}
+
+fn configured(call: &Call<'_>) -> Result<(String, Value), CallError> {
+    let Config { name, config } = call.parse()?;
+    Ok((name, config.parse().unwrap_or(Value::Null)))
+}
+
+pub(super) fn remove_configured(call: &Call<'_>) -> Handled {
+    let Name { name } = call.parse()?;
+    perform(call, RemoveMcpServer { name }, nothing)
+}
+
+pub(super) fn enable_configured(call: &Call<'_>) -> Handled {
+    let Names { names } = call.parse()?;
+    perform(call, EnableMcpServers { names }, nothing)
+}
+
+pub(super) fn disable_configured(call: &Call<'_>) -> Handled {
+    let Names { names } = call.parse()?;
+    perform(call, DisableMcpServers { names }, nothing)
+}
+
+/// Does nothing: the file is read whenever it is needed.
+pub(super) fn reload_configured(call: &Call<'_>) -> Handled {
+    call.now(void())
 }
 
 #[derive(Deserialize)]
@@ -255,11 +259,9 @@ struct Discover {
 }
 
 /// Lists the servers outside of sessions. Files of a workspace that the user has not approved are not listed.
-fn discover(call: &Call<'_>) -> Handled {
+pub(super) fn discover(call: &Call<'_>) -> Handled {
     let Discover { working_directory } = call.parse()?;
-    let runtime = call.connection.runtime.clone();
-    call.later(async move {
-        let entries = runtime.addons.catalogue.entries(working_directory.as_deref()).await;
+    perform(call, CatalogueOfServers { cwd: working_directory }, |entries| {
         let shown = |(name, entry): (&String, &CatalogueEntry)| {
             let declared = &entry.chosen.declared;
             let mut shown =
@@ -274,6 +276,6 @@ fn discover(call: &Call<'_>) -> Handled {
             shown
         };
         let usable = entries.iter().filter(|(_, entry)| !entry.is_pending());
-        Ok(json!({ "servers": usable.map(shown).collect::<Vec<_>>() }))
+        json!({ "servers": usable.map(shown).collect::<Vec<_>>() })
     })
 }

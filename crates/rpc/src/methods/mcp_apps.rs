@@ -3,11 +3,11 @@
 //! Only sessions whose client shows apps (`requestMcpApps`) have them. Only deny rules apply to calls of a page, because its
 //! user caused them.
 
-use baton_ask::Ask;
 use baton_ask::mcp::{
     CallMcpTool, DiagnoseMcpServer, GetMcpAppContext, ListMcpTools, SendToMcpServer, SetMcpAppContext,
 };
 use baton_protocol::Json;
+use baton_service::ClientAsk;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ fn read_resource(call: &Call<'_>) -> Handled {
 }
 
 /// Asks the session, if it has apps. The ask is checked after that.
-fn ask<A: Ask>(
+fn ask<A: ClientAsk>(
     call: &Call<'_>,
     check: impl FnOnce() -> Result<A, CallError> + Send + 'static,
     encode: fn(A::Reply) -> Value,

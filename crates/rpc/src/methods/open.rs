@@ -1,19 +1,17 @@
 //! `sessions.open`: one method to create, resume or attach to a session.
 
-use std::sync::Arc;
-
 use baton_protocol::SessionId;
 use baton_protocol::event::WorkContext;
 use baton_protocol::params::SessionParams;
 use baton_protocol::rpc::RpcError;
-use baton_store::StoreError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handled, session_list, sessions};
 use crate::errors::CallError;
-use baton_runtime::Runtime;
-use baton_runtime::session::JoinKind;
+use baton_runtime::session::{Failure, JoinKind};
+use baton_service::sessions::ListSessions;
+use baton_service::{Caller, OperationError, Service};
 
 /// What the call asks for.
 #[derive(Deserialize)]
@@ -62,7 +60,7 @@ pub(super) fn open(call: &Call<'_>) -> Handled {
         OpenKind::ResumeLast => resume_target(call, Target::Last(open.context.unwrap_or_default()), params),
         OpenKind::Attach => {
             let id = open.session_id(call)?.parse().ok();
-            let live = id.filter(|id| call.runtime().registry.get(id).is_some());
+            let live = id.filter(|id| call.service().live(&call.caller(), id).is_some());
             let Some(id) = live else { return call.now(json!({ "status": "not_found" })) };
             let params = SessionParams { disable_resume: Some(true), ..SessionParams::default() };
             resume_target(call, Target::Live(id), params)
@@ -81,17 +79,19 @@ enum Target {
 }
 
 impl Target {
-    async fn find(self, runtime: &Arc<Runtime>) -> Result<Option<SessionId>, StoreError> {
+    async fn find(self, service: &Service, caller: &Caller) -> Result<Option<SessionId>, CallError> {
         match self {
             Self::Live(id) => Ok(Some(id)),
-            Self::Last(context) => Ok(session_list::last_in(&runtime.store.list().await?, &context)),
+            Self::Last(context) => Ok(session_list::last_in(&service.perform(caller, ListSessions).await?, &context)),
             Self::Named(name) => {
-                if let Ok(id) = name.parse::<SessionId>()
-                    && (runtime.registry.get(&id).is_some() || runtime.store.summary(&id).await?.is_some())
-                {
-                    return Ok(Some(id));
+                if let Ok(id) = name.parse::<SessionId>() {
+                    match service.open(caller, &id).await {
+                        Ok(_) => return Ok(Some(id)),
+                        Err(OperationError::Failed(Failure::NotFound(_))) => {}
+                        Err(error) => return Err(error.into()),
+                    }
                 }
-                Ok(session_list::only_with_prefix(&runtime.store.list().await?, &name))
+                Ok(session_list::only_with_prefix(&service.perform(caller, ListSessions).await?, &name))
             }
         }
     }
@@ -102,7 +102,7 @@ fn resume_target(call: &Call<'_>, target: Target, params: SessionParams) -> Hand
     let joining = sessions::joining(call, params, JoinKind::Resume);
     let connection = call.connection.clone();
     call.later(async move {
-        let found = target.find(&connection.runtime).await?;
+        let found = target.find(&connection.service, &connection.caller()).await?;
         let Some(id) = found else { return Ok(json!({ "status": "not_found" })) };
         Ok(opened("resumed", sessions::resume_session(connection, id, joining, warnings).await?))
     })

@@ -14,14 +14,14 @@ use serde_json::json;
 
 use super::{Call, Handled, amend, locations, success};
 use baton_runtime::locations::resolved;
-use baton_runtime::session::Handle;
+use baton_service::LiveSession;
 
 /// Directory of temporary files.
 const TEMPORARY: &str = "/tmp";
 
 /// Changes rules that name paths, and then the mode, if one is given. Links in the paths are resolved first, because the policy
 /// compares real paths.
-fn change_rules(call: &Call<'_>, handle: Handle, edit: RulesEdit, mode: Option<PermissionMode>) -> Handled {
+fn change_rules(call: &Call<'_>, handle: LiveSession, edit: RulesEdit, mode: Option<PermissionMode>) -> Handled {
     let (by, home) = (call.author(), user_home(call));
     call.later(async move {
         let cwd = handle.inspect().await?.cwd().to_owned();
@@ -65,8 +65,7 @@ async fn resolved_text(cwd: &Path, home: Option<&Path>, path: &str) -> String {
 
 /// Returns the home directory of the user, as commands of sessions see it.
 fn user_home(call: &Call<'_>) -> Option<PathBuf> {
-    let environment = &call.runtime().options.environment;
-    environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home))
+    call.service().tool_variable("HOME").map(PathBuf::from)
 }
 
 #[derive(Deserialize)]

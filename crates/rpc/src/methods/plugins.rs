@@ -1,23 +1,121 @@
-//! Plugins of the user, and the marketplaces that they come from.
+//! Plugins of the user, and the marketplaces that they come from. Plugins of this server.
 
 use std::path::PathBuf;
 
-use baton_protocol::rpc::RpcError;
+use baton_service::plugins::{
+    AddMarketplace, BrowseMarketplace, DisablePlugins, EnablePlugins, InstallPlugin, ListMarketplaces,
+    ListPlugins, RefreshMarketplaces, RemoveMarketplace, ServerPluginsError, SetServerPlugins,
+    UninstallPlugin, UpdateAllPlugins, UpdatePlugin,
+};
+use baton_service::OperationError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::call::perform;
 use super::{Call, Handled, void};
 use crate::errors::CallError;
 
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ManyNamed {
+    names: Vec<String>,
+}
+
+/// Where something comes from.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Params {
-    name: Option<String>,
-    names: Vec<String>,
+struct Origin {
     source: String,
     working_directory: Option<PathBuf>,
+}
+
+impl Origin {
+    /// Returns the source, and what it is relative to.
+    fn of(call: &Call<'_>) -> Result<(String, PathBuf), CallError> {
+        let Self { source, working_directory } = call.parse()?;
+        Ok((source, working_directory.unwrap_or_else(|| call.service().default_directory().to_owned())))
+    }
+}
+
+pub(super) fn list(call: &Call<'_>) -> Handled {
+    perform(call, ListPlugins {}, |plugins| json!({ "plugins": plugins }))
+}
+
+pub(super) fn install(call: &Call<'_>) -> Handled {
+    let (source, base) = Origin::of(call)?;
+    perform(call, InstallPlugin { source, base }, |installed| json!(installed))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Uninstall {
+    name: String,
     direct_source_id: Option<String>,
+}
+
+pub(super) fn uninstall(call: &Call<'_>) -> Handled {
+    let Uninstall { name, direct_source_id } = call.parse()?;
+    perform(call, UninstallPlugin { name, direct_source_id }, |()| void())
+}
+
+pub(super) fn update(call: &Call<'_>) -> Handled {
+    let Named { name } = call.parse()?;
+    perform(call, UpdatePlugin { name }, |update| json!(update))
+}
+
+pub(super) fn update_all(call: &Call<'_>) -> Handled {
+    perform(call, UpdateAllPlugins {}, |results| json!({ "results": results }))
+}
+
+pub(super) fn enable(call: &Call<'_>) -> Handled {
+    let ManyNamed { names } = call.parse()?;
+    perform(call, EnablePlugins { names }, |()| void())
+}
+
+pub(super) fn disable(call: &Call<'_>) -> Handled {
+    let ManyNamed { names } = call.parse()?;
+    perform(call, DisablePlugins { names }, |()| void())
+}
+
+pub(super) fn marketplaces(call: &Call<'_>) -> Handled {
+    perform(call, ListMarketplaces {}, |known| json!({ "marketplaces": known }))
+}
+
+pub(super) fn add_marketplace(call: &Call<'_>) -> Handled {
+    let (source, base) = Origin::of(call)?;
+    perform(call, AddMarketplace { source, base }, |name| json!({ "name": name }))
+}
+
+#[derive(Deserialize)]
+struct Remove {
+    name: String,
     force: Option<bool>,
+}
+
+pub(super) fn remove_marketplace(call: &Call<'_>) -> Handled {
+    let Remove { name, force } = call.parse()?;
+    perform(call, RemoveMarketplace { name, force: force.unwrap_or(false) }, |removed| json!(removed))
+}
+
+pub(super) fn browse(call: &Call<'_>) -> Handled {
+    let Named { name } = call.parse()?;
+    perform(call, BrowseMarketplace { name }, |plugins| json!({ "plugins": plugins }))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refresh {
+    name: Option<String>,
+}
+
+pub(super) fn refresh(call: &Call<'_>) -> Handled {
+    let Refresh { name } = call.parse()?;
+    perform(call, RefreshMarketplaces { name }, |results| json!({ "results": results }))
 }
 
 #[derive(Deserialize)]
@@ -26,14 +124,9 @@ struct BuiltIn {
 }
 
 /// Sets the plugins that every session has. Sessions that exist would not have them, so there must be none.
-fn set_built_in(call: &Call<'_>) -> Handled {
+pub(super) fn set_built_in(call: &Call<'_>) -> Handled {
     let BuiltIn { paths } = call.parse()?;
-    if !call.runtime().registry.all().is_empty() {
-        let reason = "Cannot set built-in plugins while sessions are active. \
-                      Call plugins.builtin.set before creating any sessions.";
-        return Err(CallError::failed(reason));
-    }
-    call.runtime().addons.server_plugins.set_built_in(paths).map_err(CallError::invalid)?;
+    set(call, SetServerPlugins::BuiltIn(paths))?;
     call.now(void())
 }
 
@@ -71,68 +164,13 @@ pub(super) fn set_additional(call: &Call<'_>) -> Handled {
     let Additional { plugins } = call.parse()?;
     let enabled = plugins.iter().filter(|plugin| plugin.enabled != Some(false));
     let paths = enabled.map(AdditionalPlugin::directory).collect::<Result<_, _>>()?;
-    call.runtime().addons.server_plugins.set_additional(paths).map_err(CallError::invalid)?;
+    set(call, SetServerPlugins::Additional(paths))?;
     call.now(json!({}))
 }
 
-/// Calls the handler of a method about plugins of the user.
-pub(super) fn user(call: &Call<'_>) -> Handled {
-    const METHODS: [&str; 13] = [
-        "plugins.list",
-        "plugins.install",
-        "plugins.uninstall",
-        "plugins.update",
-        "plugins.updateAll",
-        "plugins.enable",
-        "plugins.disable",
-        "plugins.marketplaces.list",
-        "plugins.marketplaces.add",
-        "plugins.marketplaces.remove",
-        "plugins.marketplaces.browse",
-        "plugins.marketplaces.refresh",
-        "plugins.builtin.set",
-    ];
-    let Some(method) = METHODS.into_iter().find(|method| *method == call.method) else {
-        return Err(RpcError::unknown_method(call.method).into());
-    };
-    if method == "plugins.builtin.set" {
-        return set_built_in(call);
-    }
-    let params: Params = if method.ends_with("list") || method == "plugins.updateAll" {
-        Params::default()
-    } else {
-        call.parse()?
-    };
-    let runtime = call.runtime().clone();
-    call.later(async move {
-        let plugins = &runtime.addons.plugins;
-        let base = params.working_directory.unwrap_or_else(|| runtime.options.cwd.clone());
-        let named = || params.name.clone().ok_or_else(|| CallError::invalid("`name` is required"));
-        let reply = match method {
-            "plugins.list" => plugins.list().await.map(|plugins| json!({ "plugins": plugins })),
-            "plugins.install" => plugins.install(&params.source, &base).await.map(|done| json!(done)),
-            "plugins.uninstall" => {
-                plugins.uninstall(named()?, params.direct_source_id).await.map(|()| void())
-            }
-            "plugins.update" => plugins.update(&named()?).await.map(|done| json!(done)),
-            "plugins.updateAll" => plugins.update_all().await.map(|results| json!({ "results": results })),
-            "plugins.enable" => plugins.set_enabled(params.names, true).await.map(|()| void()),
-            "plugins.disable" => plugins.set_enabled(params.names, false).await.map(|()| void()),
-            "plugins.marketplaces.list" => {
-                plugins.marketplaces().await.map(|known| json!({ "marketplaces": known }))
-            }
-            "plugins.marketplaces.add" => {
-                plugins.add_marketplace(&params.source, &base).await.map(|name| json!({ "name": name }))
-            }
-            "plugins.marketplaces.remove" => {
-                let removed = plugins.remove_marketplace(named()?, params.force.unwrap_or(false)).await;
-                removed.map(|removed| json!(removed))
-            }
-            "plugins.marketplaces.browse" => {
-                plugins.browse(&named()?).await.map(|plugins| json!({ "plugins": plugins }))
-            }
-            _ => plugins.refresh(params.name).await.map(|results| json!({ "results": results })),
-        };
-        reply.map_err(CallError::failed)
+fn set(call: &Call<'_>, plugins: SetServerPlugins) -> Result<(), CallError> {
+    call.service().perform_now(&call.caller(), plugins).map_err(|error| match error {
+        OperationError::Failed(ServerPluginsError::Invalid(why)) => CallError::invalid(why),
+        error => error.into(),
     })
 }

@@ -34,7 +34,7 @@ struct GetEndpoint {
 /// Returns the endpoint of the session's next model call, with its credentials.
 pub(super) fn endpoint(call: &Call<'_>) -> Handled {
     let (handle, GetEndpoint { model_id }) = call.parse_for_session()?;
-    if !call.runtime().options.reveal_endpoint {
+    if !call.service().reveals_endpoints() {
         return Err(CallError::failed(
             "provider endpoints are not disclosed; start the server with COPILOT_ALLOW_GET_PROVIDER_ENDPOINT=true",
         ));

@@ -1,6 +1,5 @@
 //! The queue: prompts and commands that have not started.
 
-use baton_ask::Ask;
 use baton_core::ask::{
     DuplicateQueued, HoldQueue, InsertPrompt, MoveQueued, RewordQueued, SteerQueued, Withdraw,
 };
@@ -8,7 +7,7 @@ use baton_core::{Accepted, Withdrawn};
 use baton_protocol::event::{Prompt, SendMode};
 use baton_protocol::params::SendParams;
 use baton_protocol::{PromptId, SessionId};
-use baton_runtime::session::Handle;
+use baton_service::{ClientAsk, LiveSession};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -77,7 +76,7 @@ pub(super) fn remove(call: &Call<'_>) -> Handled {
     withdraw(call, &handle, Withdrawn::One(id.0))
 }
 
-fn withdraw(call: &Call<'_>, handle: &Handle, which: Withdrawn) -> Handled {
+fn withdraw(call: &Call<'_>, handle: &LiveSession, which: Withdrawn) -> Handled {
     call.ask(handle, Withdraw { which }, |count| json!({ "removed": count > 0 }))
 }
 
@@ -152,6 +151,6 @@ pub(super) fn set_drain_paused(call: &Call<'_>) -> Handled {
 }
 
 /// Edits the queue. The reason of a refusal is sent as it is.
-fn edit<A: Ask>(call: &Call<'_>, handle: &Handle, ask: A, encode: fn(A::Reply) -> Value) -> Handled {
+fn edit<A: ClientAsk>(call: &Call<'_>, handle: &LiveSession, ask: A, encode: fn(A::Reply) -> Value) -> Handled {
     call.try_ask(handle, ask, move |edited| edited.map(encode).map_err(CallError::verbatim))
 }

@@ -8,8 +8,9 @@ use baton_ask::{Rewind, TruncateAt};
 use baton_core::Session;
 use baton_protocol::event::{ChangedFile, Preimage};
 use baton_runtime::rewind::{FileHistory, Point, TouchedFile};
-use baton_runtime::session::{Failure, Handle, RewindOutcome, Rewound};
-use baton_store::Store;
+use baton_runtime::session::{RewindOutcome, Rewound};
+use baton_service::sessions::ReadFileHistory;
+use baton_service::{Caller, LiveSession, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -36,9 +37,14 @@ pub(super) struct RewindState {
 }
 
 impl RewindState {
-    pub(super) async fn load(handle: &Handle, store: &dyn Store) -> Result<Self, Failure> {
+    pub(super) async fn load(
+        service: &Service,
+        caller: &Caller,
+        handle: &LiveSession,
+    ) -> Result<Self, CallError> {
         let view = handle.inspect().await?;
-        let file_history = FileHistory::read(store, &handle.id, view.head).await?;
+        let read = ReadFileHistory { id: handle.id().clone(), head: view.head };
+        let file_history = service.perform(caller, read).await?;
         Ok(Self { session: view.session, file_history })
     }
 
@@ -52,9 +58,9 @@ impl RewindState {
 /// change files.
 pub(super) fn list_points(call: &Call<'_>) -> Handled {
     let handle = call.session()?;
-    let store = call.runtime().store.clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
-        let state = RewindState::load(&handle, &*store).await?;
+        let state = RewindState::load(&service, &caller, &handle).await?;
         let mut result =
             json!({ "fileChangeTrackingEnabled": state.session.durable.facts.tracks_files, "points": [] });
         match state.session.rewind_obstacle(false) {
@@ -94,9 +100,9 @@ fn points(all: Vec<(Point, BTreeMap<PathBuf, TouchedFile>)>) -> Vec<Value> {
 /// Lists the files that a rewind would restore, and the changes that it would undo.
 pub(super) fn preview(call: &Call<'_>) -> Handled {
     let (handle, Truncate { event_id }) = call.parse_for_session()?;
-    let store = call.runtime().store.clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
-        let state = RewindState::load(&handle, &*store).await?;
+        let state = RewindState::load(&service, &caller, &handle).await?;
         if let Some(reason) = state.files_unavailable() {
             return Ok(json!({ "available": false, "fileCount": 0, "files": [], "reason": reason }));
         }

@@ -11,7 +11,8 @@ use baton_core::ask::SendPrompt;
 use baton_protocol::event::{Body, Event, Outcome};
 use baton_protocol::rpc::RpcError;
 use baton_protocol::{ClientId, EventId, Json, PromptId, SessionId};
-use baton_runtime::session::{Batch, CallFailed, Calling, Failure, Handle, Port, Published};
+use baton_runtime::session::{Batch, CallFailed, Calling, Failure, Port, Published};
+use baton_service::LiveSession;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -24,7 +25,7 @@ use crate::errors::CallError;
 pub(super) fn send_and_wait(call: &Call<'_>) -> Handled {
     let (handle, prompt) = prompt(call)?;
     let wait = call.connection.begin_wait(call.id)?;
-    let (port, attached, ended) = Watch::attach(&handle, call.runtime().new_client());
+    let (port, attached, ended) = Watch::attach(&handle, call.service().new_client());
     let (accept, accepted) = oneshot::channel();
     handle.ask_then(SendPrompt { prompt: Box::new(prompt) }, move |reply| {
         // In the actor, before any event of the turn.
@@ -36,7 +37,7 @@ pub(super) fn send_and_wait(call: &Call<'_>) -> Handled {
     let method = call.method.to_owned();
     let result = async move {
         let _attached = attached;
-        let id = accepted.await.unwrap_or(Err(Failure::Internal(handle.id.clone())))?;
+        let id = accepted.await.unwrap_or(Err(Failure::Internal(handle.id().clone())))?;
         ended.await.unwrap_or_default().into_result(id)
     };
     call.wait(wait, async move { result.await.map_err(|error: CallError| error.into_rpc(&method)) })
@@ -93,22 +94,22 @@ struct State {
 
 /// Keeps a watch attached to a session.
 struct Attached {
-    handle: Handle,
+    handle: LiveSession,
     client: ClientId,
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        self.handle.hub.detach(self.client);
+        self.handle.hub().detach(self.client);
     }
 }
 
 impl Watch {
-    fn attach(handle: &Handle, client: ClientId) -> (Arc<Self>, Attached, oneshot::Receiver<Ending>) {
+    fn attach(handle: &LiveSession, client: ClientId) -> (Arc<Self>, Attached, oneshot::Receiver<Ending>) {
         let (done, ended) = oneshot::channel();
         let state = State { prompt: None, turn: Ending::default(), done: Some(done) };
         let watch = Arc::new(Self { state: Mutex::new(state) });
-        handle.hub.attach(client, watch.clone());
+        handle.hub().attach(client, watch.clone());
         (watch, Attached { handle: handle.clone(), client }, ended)
     }
 

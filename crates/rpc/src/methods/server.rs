@@ -1,15 +1,15 @@
 //! The server itself: connecting, status, shutdown.
 
 use baton_protocol::rpc::{RpcError, code};
-use baton_protocol::{Json, Timestamp};
+use baton_protocol::{Author, Json, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
 use subtle::ConstantTimeEq;
 
 use super::{Call, CallReply, Handled};
-use crate::connection::Connection;
 use crate::errors::CallError;
-use baton_people::access;
+use baton_service::server::StopServer;
+use baton_service::{Caller, Denied, Operation};
 
 /// Version of the protocol: the one with broadcast events.
 const PROTOCOL_VERSION: u32 = 3;
@@ -23,7 +23,7 @@ struct Connect {
 pub(super) fn connect(call: &Call<'_>) -> Handled {
     let given = call.parse::<Connect>()?.token.unwrap_or_default();
     let connected =
-        json!({ "ok": true, "protocolVersion": PROTOCOL_VERSION, "version": call.runtime().options.version });
+        json!({ "ok": true, "protocolVersion": PROTOCOL_VERSION, "version": call.service().version() });
     // An extension was started by this server, over pipes that nobody else has. It must not know the token.
     if call.connection.extension.is_none()
         && let Some(expected) = &call.connection.options.token
@@ -33,12 +33,9 @@ pub(super) fn connect(call: &Call<'_>) -> Handled {
         let connection = call.connection.clone();
         return call.later(async move {
             let person = people.of_token(&given).await.map_err(CallError::failed)?.ok_or_else(wrong_token)?;
-            if person.role() < access::JSON_RPC {
-                let message = format!(
-                    "AUTHENTICATION_FAILED: your role is {}; SDK clients need {}",
-                    person.role(),
-                    access::JSON_RPC
-                );
+            let caller = Caller::new(person.clone(), Author::sdk(connection.client));
+            if let Err(Denied { role, needed }) = caller.permit(Operation::Connect) {
+                let message = format!("AUTHENTICATION_FAILED: your role is {role}; SDK clients need {needed}");
                 return Err(RpcError::new(code::AUTHENTICATION_FAILED, message).into());
             }
             if connection.admit_person(people, person) {
@@ -62,13 +59,13 @@ pub(super) fn not_admitted() -> RpcError {
     RpcError::new(code::AUTHENTICATION_REQUIRED, message)
 }
 
-/// Refuses a method that needs a stronger role than that of the client's person.
-pub(super) fn check_role(connection: &Connection, method: &str) -> Result<(), RpcError> {
-    let (role, needed) = (connection.role(), access::json_rpc(method));
-    if role >= needed {
-        return Ok(());
-    }
-    Err(RpcError::failed(format!("your role is {role}; {method} needs {needed}")))
+/// Refuses a method whose operation the client may not perform, before its parameters are read. Every method is one of a client that
+/// is connected, too.
+pub(super) fn check_role(caller: &Caller, method: &str, operation: Operation) -> Result<(), RpcError> {
+    let permitted = caller.permit(Operation::Connect).and_then(|()| caller.permit(operation));
+    permitted.map_err(|Denied { role, needed }| {
+        RpcError::failed(format!("your role is {role}; {method} needs {needed}"))
+    })
 }
 
 #[derive(Deserialize)]
@@ -86,12 +83,12 @@ pub(super) fn ping(call: &Call<'_>) -> Handled {
 }
 
 pub(super) fn status(call: &Call<'_>) -> Handled {
-    let version = &call.runtime().options.version;
+    let version = &call.service().version();
     call.now(json!({ "version": version, "protocolVersion": PROTOCOL_VERSION }))
 }
 
 pub(super) fn auth_status(call: &Call<'_>) -> Handled {
-    let account = &call.runtime().options.account;
+    let account = call.service().account();
     let mut status = json!({ "isAuthenticated": account.authenticated });
     match &account.kind {
         Some(kind) => status["authType"] = json!(kind),
@@ -102,9 +99,11 @@ pub(super) fn auth_status(call: &Call<'_>) -> Handled {
 
 /// Releases all sessions, replies, and stops the server.
 pub(super) fn shutdown(call: &Call<'_>) -> Handled {
-    let runtime = call.runtime().clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     Ok(CallReply::ThenStop(Box::pin(async move {
-        runtime.let_go().await;
-        Ok(Json::null())
+        match service.perform(&caller, StopServer).await {
+            Ok(()) => Ok(Json::null()),
+            Err(error) => Err(RpcError::failed(error.to_string())),
+        }
     })))
 }

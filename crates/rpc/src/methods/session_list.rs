@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::event::WorkContext;
-use baton_protocol::{SessionId, Timestamp};
+use baton_protocol::SessionId;
 use baton_store::Summary;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Call, Handled};
-use baton_runtime::{metadata, owner};
+use super::call::perform;
+use baton_runtime::metadata;
+use baton_runtime::session::Failure;
+use baton_service::OperationError;
+use baton_service::sessions::{DeleteSession, ListSessions, PruneSessions, ShowSession};
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -60,10 +64,13 @@ struct AnyId {
 /// Returns the metadata of a session, live or not.
 pub(super) fn metadata(call: &Call<'_>) -> Handled {
     let Ok(id) = call.parse::<AnyId>()?.session_id.parse::<SessionId>() else { return call.now(json!({})) };
-    let store = call.runtime().store.clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
-        let summary = store.summary(&id).await?;
-        Ok(summary.map_or_else(|| json!({}), |summary| json!({ "session": metadata::of(&summary) })))
+        match service.perform(&caller, ShowSession { id }).await {
+            Ok(summary) => Ok(json!({ "session": metadata::of(&summary) })),
+            Err(OperationError::Failed(Failure::NotFound(_))) => Ok(json!({})),
+            Err(error) => Err(error.into()),
+        }
     })
 }
 
@@ -133,11 +140,9 @@ struct Ids {
 /// Returns the sessions whose lease another running server holds.
 pub(super) fn check_in_use(call: &Call<'_>) -> Handled {
     let Ids { session_ids } = call.parse()?;
-    let own = call.runtime().owner.clone();
+    let service = call.service().clone();
     summaries(call, move |all| {
-        let held = |summary: &&Summary| {
-            summary.holder.as_ref().is_some_and(|h| h.owner.server != own.server && owner::is_alive(&h.owner))
-        };
+        let held = |summary: &&Summary| service.other_holder(summary).is_some();
         let held: Vec<&str> = all.iter().filter(held).map(|summary| summary.session.as_str()).collect();
         let in_use: Vec<&String> = session_ids.iter().filter(|id| held.contains(&id.as_str())).collect();
         json!({ "inUse": in_use })
@@ -149,12 +154,16 @@ pub(super) fn bulk_delete(call: &Call<'_>) -> Handled {
     let Ids { session_ids } = call.parse()?;
     let connection = call.connection.clone();
     call.later(async move {
-        let runtime = &connection.runtime;
+        let (service, caller) = (&connection.service, connection.caller());
         let mut freed = BTreeMap::new();
         for id in session_ids.iter().filter_map(|id| id.parse::<SessionId>().ok()) {
-            let Some(summary) = runtime.store.summary(&id).await? else { continue };
+            let summary = match service.perform(&caller, ShowSession { id: id.clone() }).await {
+                Ok(summary) => summary,
+                Err(OperationError::Failed(Failure::NotFound(_))) => continue,
+                Err(error) => return Err(error.into()),
+            };
             connection.detach(&id);
-            runtime.delete(&id).await?;
+            service.perform(&caller, DeleteSession { id: id.clone() }).await?;
             freed.insert(id.as_str().to_owned(), summary.size);
         }
         Ok(json!({ "freedBytes": freed }))
@@ -201,36 +210,16 @@ struct Prune {
 
 /// Deletes sessions that have not changed for some days. Skips sessions in use and, unless asked otherwise, those with a name.
 pub(super) fn prune(call: &Call<'_>) -> Handled {
-    const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-    let params: Prune = call.parse()?;
-    let runtime = call.runtime().clone();
-    call.later(async move {
-        let age = i64::try_from(params.older_than_days.saturating_mul(DAY_MS)).unwrap_or(i64::MAX);
-        let newest = Timestamp::now().as_millis().saturating_sub(age);
-        let all = runtime.store.list().await?;
-        let old = all.into_iter().filter(|summary| summary.modified.as_millis() <= newest);
-        let (candidates, skipped): (Vec<_>, Vec<_>) = old.partition(|summary| {
-            let excluded = params.exclude_session_ids.iter().any(|id| id == summary.session.as_str());
-            let held = summary.holder.as_ref().is_some_and(|holder| owner::is_alive(&holder.owner));
-            let named = metadata::decode(&summary.meta).name.is_some() && !params.include_named;
-            !(excluded || held || named)
-        });
-        let mut deleted: Vec<&SessionId> = Vec::new();
-        for summary in candidates.iter().filter(|_| !params.dry_run) {
-            if runtime.delete(&summary.session).await? {
-                deleted.push(&summary.session);
-            }
-        }
-        let freed = |summary: &&Summary| params.dry_run || deleted.contains(&&summary.session);
-        let freed: u64 = candidates.iter().filter(freed).map(|summary| summary.size).sum();
-        let ids = |list: &[Summary]| list.iter().map(|s| s.session.clone()).collect::<Vec<_>>();
-        Ok(json!({
-            "deleted": deleted,
-            "candidates": ids(&candidates),
-            "skipped": ids(&skipped),
-            "freedBytes": freed,
-            "dryRun": params.dry_run,
-        }))
+    let Prune { older_than_days, dry_run, exclude_session_ids, include_named } = call.parse()?;
+    let prune = PruneSessions { older_than_days, dry_run, exclude: exclude_session_ids, include_named };
+    perform(call, prune, move |pruned| {
+        json!({
+            "deleted": pruned.deleted,
+            "candidates": pruned.candidates,
+            "skipped": pruned.skipped,
+            "freedBytes": pruned.freed_bytes,
+            "dryRun": dry_run,
+        })
     })
 }
 
@@ -247,12 +236,12 @@ pub(super) fn set_foreground(call: &Call<'_>) -> Handled {
 
 /// Answers from the list of all sessions, last changed first.
 fn summaries(call: &Call<'_>, encode: impl FnOnce(&[Summary]) -> Value + Send + 'static) -> Handled {
-    let store = call.runtime().store.clone();
-    call.later(async move { Ok(encode(&store.list().await?)) })
+    perform(call, ListSessions, |all| encode(&all))
 }
 
 #[cfg(test)]
 mod tests {
+    use baton_protocol::Timestamp;
     use baton_store::Seq;
 
     use super::*;

@@ -11,15 +11,15 @@ use baton_protocol::SessionId;
 use baton_protocol::attachment::InvalidAttachment;
 use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
 use baton_protocol::params::{OnlySession, SendParams, SessionParams};
-use baton_runtime::Runtime;
-use baton_runtime::fork::{self, Fork};
-use baton_runtime::preferences::SessionDefaults;
-use baton_runtime::providers::github::GithubIdentity;
-use baton_runtime::session::{Failure, Handle, JoinKind, JoinReply, JoinRequest, SettingsEdit};
+use baton_runtime::fork::Fork;
+use baton_runtime::session::{Failure, JoinKind, JoinReply, JoinRequest};
+use baton_service::accounts::Introduction;
+use baton_service::sessions::{CreateSession, DeleteSession, ForkSession};
+use baton_service::{LiveSession, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handled, extensions, identity, ignored_options, success, void, workflows};
+use super::{Call, Handled, extensions, ignored_options, success, void, workflows};
 use crate::attachment::Attachment;
 use crate::connection::Connection;
 use crate::errors::CallError;
@@ -42,15 +42,16 @@ pub(super) fn create_session(
     async move {
         let name = name?;
         workflows::check_declared(&joining.params)?;
-        let runtime = connection.runtime.clone();
-        let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
+        let service = connection.service.clone();
+        let introduction = service.introduce(&joining.params).await.map_err(CallError::failed)?;
         warnings.extend(ignored_options::missing_directory(&joining.params).await);
         let wanted = Wanted::of(&joining.params);
-        joining.params.model = joining.params.model.or_else(|| defaults.preferences.model.clone());
+        joining.params.model = joining.params.model.or_else(|| introduction.model().cloned());
         let port = Attachment::new(&connection, &joining.params);
-        let (handle, joined) = runtime.registry.create(&runtime, &id, joining, port).await?;
-        let result = described(&runtime, &handle, &joined, &wanted);
-        defaults.apply(&handle);
+        let create = CreateSession { id, joining, port };
+        let (handle, joined) = service.perform(&connection.caller(), create).await?;
+        let result = described(&service, &handle, &joined, &wanted);
+        introduce(&handle, introduction);
         if let Some(name) = name {
             // A session that has ended meanwhile needs no name.
             let _ = handle.tell(Amend::by(by, Change::Name { name, by_user: true }));
@@ -71,32 +72,11 @@ fn chosen_name(params: &SessionParams) -> Result<Option<String>, CallError> {
     }
 }
 
-/// Settings of a session that come from the client's account and the user's preferences, not from its parameters.
-struct ClientDefaults {
-    /// The account that the session acts for, and its token, if the client did not send it.
-    identity: Option<(GithubIdentity, Option<String>)>,
-    preferences: SessionDefaults,
-}
-
-impl ClientDefaults {
-    async fn load(runtime: &Arc<Runtime>, params: &SessionParams) -> Result<Self, CallError> {
-        let sent = identity::identify(runtime, params).await.map_err(CallError::failed)?;
-        let sent = sent.map(|identity| (identity, None));
-        let logged_in = || runtime.accounts.current().map(|account| (account.identity, Some(account.token)));
-        Ok(Self {
-            identity: sent.or_else(logged_in),
-            preferences: runtime.preferences.session_defaults().await,
-        })
-    }
-
-    fn apply(self, handle: &Handle) {
-        if self.identity.is_none() && !self.preferences.no_questions {
-            return;
-        }
-        let (identity, no_questions) = (self.identity, self.preferences.no_questions);
-        let edit = Box::new(SettingsEdit::Introduce { identity, no_questions });
+/// Applies what comes from the client's account and the user's preferences.
+fn introduce(session: &LiveSession, introduction: Introduction) {
+    if let Some(edit) = introduction.into_edit() {
         // A session that has ended meanwhile has no settings.
-        let _ = handle.tell(Configure { edit });
+        let _ = session.tell(Configure { edit: Box::new(edit) });
     }
 }
 
@@ -122,15 +102,15 @@ pub(super) async fn resume_session(
     mut warnings: Vec<String>,
 ) -> Result<Value, CallError> {
     workflows::check_declared(&joining.params)?;
-    let runtime = connection.runtime.clone();
+    let service = connection.service.clone();
     let wanted = Wanted::of(&joining.params);
-    let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
+    let introduction = service.introduce(&joining.params).await.map_err(CallError::failed)?;
     warnings.extend(ignored_options::missing_directory(&joining.params).await);
-    let handle = runtime.registry.open(&runtime, &id);
+    let handle = service.open_existing(&connection.caller(), &id);
     let port = Attachment::new(&connection, &joining.params);
     let joined = handle.join(joining, port).await?;
-    let result = described(&runtime, &handle, &joined, &wanted);
-    defaults.apply(&handle);
+    let result = described(&service, &handle, &joined, &wanted);
+    introduce(&handle, introduction);
     ignored_options::warn(&handle, warnings, JoinKind::Resume);
     connection.attach(handle.clone());
     wanted.start_extensions(&connection, &handle).await;
@@ -178,7 +158,7 @@ impl Wanted {
         }
     }
 
-    async fn start_extensions(self, connection: &Arc<Connection>, handle: &Handle) {
+    async fn start_extensions(self, connection: &Arc<Connection>, handle: &LiveSession) {
         if self.extensions && connection.extension.is_none() {
             let start = StartExtensions { client: connection.client, sdk: self.sdk };
             // A session that has ended meanwhile has none.
@@ -187,15 +167,15 @@ impl Wanted {
     }
 }
 
-fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &JoinReply, wanted: &Wanted) -> Value {
-    let files = runtime.session_files(&handle.id, wanted.config_dir.as_deref().map(AsRef::as_ref));
-    let directory = if handle.hub.is_elsewhere() { &joined.files } else { files.path() };
+fn described(service: &Service, handle: &LiveSession, joined: &JoinReply, wanted: &Wanted) -> Value {
+    let files = service.session_directory(handle.id(), wanted.config_dir.as_deref().map(AsRef::as_ref));
+    let directory = if handle.hub().is_elsewhere() { &joined.files } else { &files };
     let ui = json!({ "elicitation": joined.elicitation, "mcpApps": wanted.mcp_apps, "canvases": false });
     let mut capabilities = json!({ "ui": ui });
     if wanted.extensions {
         capabilities["extensions"] = json!(true);
     }
-    json!({ "sessionId": handle.id, "workspacePath": directory, "capabilities": capabilities })
+    json!({ "sessionId": handle.id(), "workspacePath": directory, "capabilities": capabilities })
 }
 
 /// Sends a prompt. Replies when its acceptance is durable.
@@ -206,7 +186,7 @@ pub(super) fn send(call: &Call<'_>) -> Handled {
 }
 
 /// Returns the prompt that a call sends, and its session.
-pub(super) fn prompt(call: &Call<'_>) -> Result<(Handle, Prompt), CallError> {
+pub(super) fn prompt(call: &Call<'_>) -> Result<(LiveSession, Prompt), CallError> {
     let params: SendParams = call.parse()?;
     if params.response_format.is_some() {
         // The client would take whatever the model answers for data of its schema.
@@ -299,14 +279,14 @@ struct ForkParams {
 /// Creates a session with a copy of another's history.
 pub(super) fn fork(call: &Call<'_>) -> Handled {
     let params: ForkParams = call.parse()?;
-    let store = call.runtime().store.clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     let Ok(source) = params.session_id.parse() else {
         let reason = format!("Session {} not found or has no persisted events", params.session_id);
         return Err(CallError::failed(reason));
     };
     let fork = Fork { source, until: params.to_event_id, name: params.name };
     call.later(async move {
-        let (id, name) = fork::fork(&*store, fork).await.map_err(CallError::failed)?;
+        let (id, name) = service.perform(&caller, ForkSession(fork)).await?;
         Ok(json!({ "sessionId": id, "name": name }))
     })
 }
@@ -317,7 +297,8 @@ pub(super) fn delete(call: &Call<'_>) -> Handled {
     let connection = call.connection.clone();
     call.later(async move {
         connection.detach(&id);
-        let deleted = connection.runtime.delete(&id).await?;
+        let delete = DeleteSession { id: id.clone() };
+        let deleted = connection.service.perform(&connection.caller(), delete).await?;
         Ok(match deleted {
             true => success(),
             false => json!({ "success": false, "error": format!("Session not found: {id}") }),

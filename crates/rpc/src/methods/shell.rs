@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use baton_ask::{EndCommand, RunCommand, StartCommand};
-use baton_runtime::session::Handle;
+use baton_service::LiveSession;
 use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
@@ -61,7 +61,7 @@ pub(super) fn cancel_user_requested(call: &Call<'_>) -> Handled {
     end(call, &handle, request_id, "cancelled")
 }
 
-fn end(call: &Call<'_>, handle: &Handle, name: String, field: &'static str) -> Handled {
+fn end(call: &Call<'_>, handle: &LiveSession, name: String, field: &'static str) -> Handled {
     call.ask(handle, EndCommand { name }, move |ended| json!({ field: ended }))
 }
 

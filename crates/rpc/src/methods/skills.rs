@@ -3,40 +3,68 @@
 use baton_ask::skills::{
     DisableSkill, EnableSkill, ListInvokedSkills, ListSessionPlugins, ListSkills, ReloadSkills,
 };
-use baton_protocol::rpc::RpcError;
-use baton_runtime::skills::{self, Discovery};
+use baton_service::skills::{
+    self, DiscoverAgents, DiscoverSkills, ListAgentDirectories, ListSkillDirectories,
+};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::call::perform;
 use super::{Call, Handled, void};
-use crate::errors::CallError;
 
 #[derive(Deserialize)]
 struct Named {
     name: String,
 }
 
-/// Calls the handler of a method about a session's skills.
-pub(super) fn session(call: &Call<'_>) -> Handled {
-    let handle = call.session()?;
-    let named = || call.parse::<Named>().map(|named| named.name);
-    match call.method {
-        "session.skills.list" => {
-            call.ask_later(&handle, ListSkills {}, |list| json!({ "skills": list.skills }))
-        }
-        "session.skills.ensureLoaded" => call.ask_later(&handle, ListSkills {}, |_| void()),
-        "session.skills.enable" => call.ask_later(&handle, EnableSkill { name: named()? }, |()| void()),
-        "session.skills.disable" => call.ask_later(&handle, DisableSkill { name: named()? }, |()| void()),
-        "session.skills.reload" => call.ask_later(&handle, ReloadSkills {}, |problems| json!(problems)),
-        "session.plugins.list" => {
-            call.ask_later(&handle, ListSessionPlugins {}, |plugins| json!({ "plugins": plugins }))
-        }
-        "session.plugins.reload" => call.ask_later(&handle, ReloadSkills {}, |_| void()),
-        "session.skills.getInvoked" => {
-            call.ask_later(&handle, ListInvokedSkills {}, |skills| json!({ "skills": skills }))
-        }
-        unknown => Err(RpcError::unknown_method(unknown).into()),
-    }
+pub(super) fn list(call: &Call<'_>) -> Handled {
+    call.ask_later(&call.session()?, ListSkills {}, |list| json!({ "skills": list.skills }))
+}
+
+pub(super) fn load(call: &Call<'_>) -> Handled {
+    call.ask_later(&call.session()?, ListSkills {}, |_| void())
+}
+
+pub(super) fn enable(call: &Call<'_>) -> Handled {
+    let (session, Named { name }) = call.parse_for_session()?;
+    call.ask_later(&session, EnableSkill { name }, |()| void())
+}
+
+pub(super) fn disable(call: &Call<'_>) -> Handled {
+    let (session, Named { name }) = call.parse_for_session()?;
+    call.ask_later(&session, DisableSkill { name }, |()| void())
+}
+
+pub(super) fn reload(call: &Call<'_>) -> Handled {
+    call.ask_later(&call.session()?, ReloadSkills {}, |problems| json!(problems))
+}
+
+pub(super) fn list_invoked(call: &Call<'_>) -> Handled {
+    call.ask_later(&call.session()?, ListInvokedSkills {}, |skills| json!({ "skills": skills }))
+}
+
+pub(super) fn list_plugins(call: &Call<'_>) -> Handled {
+    call.ask_later(&call.session()?, ListSessionPlugins {}, |plugins| json!({ "plugins": plugins }))
+}
+
+pub(super) fn reload_plugins(call: &Call<'_>) -> Handled {
+    call.ask_later(&call.session()?, ReloadSkills {}, |_| void())
+}
+
+pub(super) fn discover(call: &Call<'_>) -> Handled {
+    perform(call, DiscoverSkills(call.parse()?), |found| json!(found))
+}
+
+pub(super) fn discover_agents(call: &Call<'_>) -> Handled {
+    perform(call, DiscoverAgents(call.parse()?), |found| json!(found))
+}
+
+pub(super) fn directories(call: &Call<'_>) -> Handled {
+    call.now(json!(call.service().perform_now(&call.caller(), ListSkillDirectories(call.parse()?))?))
+}
+
+pub(super) fn agent_directories(call: &Call<'_>) -> Handled {
+    call.now(json!(call.service().perform_now(&call.caller(), ListAgentDirectories(call.parse()?))?))
 }
 
 #[derive(Deserialize)]
@@ -45,52 +73,23 @@ struct SetDisabledSkills {
     disabled_skills: Vec<String>,
 }
 
+/// Replaces the list of skills that no new session uses.
+pub(super) fn set_disabled(call: &Call<'_>) -> Handled {
+    let SetDisabledSkills { disabled_skills: names } = call.parse()?;
+    perform(call, skills::SetDisabledSkills { names }, |()| void())
+}
+
 #[derive(Deserialize)]
 struct SetSkillDisabled {
     name: String,
     disabled: bool,
 }
 
-/// Calls the handler of a method about skills of projects and the user.
-pub(super) fn user(call: &Call<'_>) -> Handled {
-    let runtime = call.runtime().clone();
-    match call.method {
-        "skills.discover" => {
-            let discovery: Discovery = call.parse()?;
-            call.later(async move {
-                let found = skills::discover(&runtime.addons, &discovery).await;
-                found.map(|found| json!(found)).map_err(CallError::failed)
-            })
-        }
-        "agents.discover" => {
-            let discovery: Discovery = call.parse()?;
-            call.later(async move {
-                let found = skills::discover_agents(&runtime.addons, &discovery).await;
-                found.map(|found| json!(found)).map_err(CallError::failed)
-            })
-        }
-        "agents.getDiscoveryPaths" => {
-            call.now(json!(skills::agent_discovery_paths(&runtime.addons, &call.parse()?)))
-        }
-        "skills.getDiscoveryPaths" => {
-            call.now(json!(skills::discovery_paths(&runtime.addons, &call.parse()?)))
-        }
-        "skills.config.setDisabledSkills" => {
-            let SetDisabledSkills { disabled_skills } = call.parse()?;
-            call.later(async move {
-                skills::set_disabled(&runtime.addons, disabled_skills).await.map_err(CallError::failed)?;
-                Ok(void())
-            })
-        }
-        "skills.config.setSkillDisabled" => {
-            let SetSkillDisabled { name, disabled } = call.parse()?;
-            call.later(async move {
-                skills::set_skill_disabled(&runtime.addons, name, disabled)
-                    .await
-                    .map_err(CallError::failed)?;
-                Ok(void())
-            })
-        }
-        unknown => Err(RpcError::unknown_method(unknown).into()),
+/// Turns a skill on or off for new sessions.
+pub(super) fn turn(call: &Call<'_>) -> Handled {
+    let SetSkillDisabled { name, disabled } = call.parse()?;
+    match disabled {
+        true => perform(call, skills::DisableSkill { name }, |()| void()),
+        false => perform(call, skills::EnableSkill { name }, |()| void()),
     }
 }

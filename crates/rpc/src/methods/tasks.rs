@@ -6,7 +6,8 @@ use baton_core::ask::StopAgent;
 use baton_core::{Change, SubAgent};
 use baton_protocol::AgentId;
 use baton_protocol::event::{AgentForgotten, ExecutionMode};
-use baton_runtime::session::{Failure, Handle, View};
+use baton_runtime::session::View;
+use baton_service::{AskError, LiveSession};
 use baton_runtime::work;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ pub(super) fn list(call: &Call<'_>) -> Handled {
 }
 
 /// Returns the state of a session, with its sub-agents, and its background commands.
-async fn tasks(handle: &Handle) -> Result<(View, Vec<Background>), Failure> {
+async fn tasks(handle: &LiveSession) -> Result<(View, Vec<Background>), AskError> {
     let (view, commands) = (handle.inspect(), handle.ask(ListBackground {}));
     Ok((view.await?, commands.await?))
 }

@@ -4,12 +4,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Call, Handled, void};
-use crate::errors::CallError;
+use baton_service::settings::{ChangeSettings, ReadSettings, ReloadSettings};
 
 pub(super) fn get(call: &Call<'_>) -> Handled {
-    let runtime = call.runtime().clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
-        let settings = runtime.preferences.described().await.map_err(CallError::failed)?;
+        let settings = service.perform(&caller, ReadSettings).await?;
         Ok(json!({ "settings": settings }))
     })
 }
@@ -22,14 +22,14 @@ struct Set {
 /// Changes settings. No other file can override one, so none is shadowed.
 pub(super) fn set(call: &Call<'_>) -> Handled {
     let Set { settings } = call.parse()?;
-    let runtime = call.runtime().clone();
+    let (service, caller) = (call.service().clone(), call.caller());
     call.later(async move {
-        runtime.preferences.set(settings).await.map_err(CallError::failed)?;
+        service.perform(&caller, ChangeSettings { changes: settings }).await?;
         Ok(json!({ "shadowedKeys": [] }))
     })
 }
 
 pub(super) fn reload(call: &Call<'_>) -> Handled {
-    call.runtime().preferences.forget();
+    call.service().perform_now(&call.caller(), ReloadSettings)?;
     call.now(void())
 }

@@ -5,7 +5,6 @@
 
 mod schema;
 
-use baton_ask::Ask;
 use baton_ask::workflows::{
     AgentTask, CancelRun, DescribeRun, GetRun, ListRuns, ProgressRange, ReadRunProgress, RecallStep,
     RecordStep, ReportProgress, ReportedLine, ResumeRun, RunWorkflowAgent, StartRun, WorkflowError,
@@ -15,6 +14,7 @@ use baton_protocol::params::SessionParams;
 use baton_protocol::rpc::{RpcError, code};
 use baton_protocol::workflow::{Limits, Vocabulary};
 use baton_runtime::workflows::LARGEST_RESULT;
+use baton_service::ClientAsk;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -25,11 +25,6 @@ use crate::errors::CallError;
 const MOST_DECLARED: usize = 200;
 /// Runs in one page of a list.
 const PAGE: usize = 50;
-
-/// Whether a method is about workflows.
-pub(super) fn is_method(method: &str) -> bool {
-    split(method).is_some()
-}
 
 fn split(method: &str) -> Option<(Vocabulary, &str)> {
     let factory = method.strip_prefix("session.factory.").map(|rest| (Vocabulary::Factory, rest));
@@ -110,7 +105,7 @@ fn named(mut run: Value, vocabulary: Vocabulary) -> Value {
 }
 
 /// Asks the session, and encodes its reply.
-fn ask<T: Send + 'static, A: Ask<Reply = Result<T, WorkflowError>>>(
+fn ask<T: Send + 'static, A: ClientAsk<Reply = Result<T, WorkflowError>>>(
     call: &Call<'_>,
     ask: A,
     encode: impl FnOnce(T) -> Result<Value, CallError> + Send + 'static,

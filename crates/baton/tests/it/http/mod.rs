@@ -5,6 +5,7 @@ mod bodies;
 mod crash;
 mod grants;
 mod limits;
+mod operations;
 mod outcomes;
 mod people;
 mod providers;

@@ -8,7 +8,7 @@ use super::TestServer;
 
 impl TestServer {
     /// Adds a person, and returns the person's client.
-    async fn person(&self, name: &str, role: &str) -> Http {
+    pub(super) async fn person(&self, name: &str, role: &str) -> Http {
         let added =
             self.program.run(&["people", "add", name, "--role", role, "--expires", "1", "--json"]).await;
         let added: Value = serde_json::from_str(&added.stdout).unwrap();

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use baton_core::ask::{Amend, Change, LogLevel};
 use baton_protocol::Json;
 use baton_protocol::params::SessionParams;
-use baton_runtime::session::{Handle, JoinKind};
+use baton_runtime::session::JoinKind;
+use baton_service::LiveSession;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -87,7 +88,7 @@ pub(super) async fn missing_directory(params: &SessionParams) -> Option<String> 
 
 /// Shows warnings in a session, before the next call of the client is handled. The history has those of its creation only:
 /// a client that resumes sends the same options each time.
-pub(super) fn warn(handle: &Handle, warnings: Vec<String>, kind: JoinKind) {
+pub(super) fn warn(handle: &LiveSession, warnings: Vec<String>, kind: JoinKind) {
     let ephemeral = kind == JoinKind::Resume;
     for message in warnings {
         let change = Change::Log { level: LogLevel::Warning, message, url: None, ephemeral };
