@@ -18,8 +18,8 @@ use baton_notify::{Courier, Notifier};
 use baton_people::People;
 use baton_rpc::{RpcDoor, RpcOptions};
 use baton_runtime::Runtime;
-use baton_service::Service;
 use baton_runtime::cluster::Recovery;
+use baton_service::Service;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::args::{Cli, LogFormat, ServeArgs};

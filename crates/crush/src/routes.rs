@@ -107,7 +107,11 @@ fn agent_of() -> Vec<Route> {
         Route::post(Op::CancelPrompts, "/workspaces/{id}/agent/sessions/{sid}/cancel", agent::cancel),
         Route::get(Op::ListQueue, "/workspaces/{id}/agent/sessions/{sid}/prompts/queued", agent::queued),
         Route::get(Op::ListQueue, "/workspaces/{id}/agent/sessions/{sid}/prompts/list", agent::queue),
-        Route::post(Op::WithdrawPrompt, "/workspaces/{id}/agent/sessions/{sid}/prompts/clear", agent::clear_queue),
+        Route::post(
+            Op::WithdrawPrompt,
+            "/workspaces/{id}/agent/sessions/{sid}/prompts/clear",
+            agent::clear_queue,
+        ),
         Route::post(Op::CompactSession, "/workspaces/{id}/agent/sessions/{sid}/summarize", agent::summarize),
         Route::post(Op::RunShellCommand, "/workspaces/{id}/agent/sessions/{sid}/shell", agent::shell),
     ]

@@ -21,7 +21,7 @@ use super::{lock, mcp};
 use baton_runtime::session::Failure;
 use baton_runtime::session::subscription::{Received, Subscription, subscribe};
 use baton_service::sessions::{ReadEvents, ShowSession};
-use baton_service::{Caller, OperationError, Service, LiveSession};
+use baton_service::{Caller, LiveSession, OperationError, Service};
 
 /// Capacity of the subscription, in events. When it is exceeded, the store is read instead.
 const QUEUE: usize = 1024;

@@ -29,7 +29,7 @@ use super::{events, lock};
 use baton_runtime::metadata;
 use baton_runtime::session::subscription::NoEvents;
 use baton_runtime::session::{Failure, JoinKind, JoinRequest};
-use baton_service::{Caller, Service, LiveSession};
+use baton_service::{Caller, LiveSession, Service};
 
 /// Settings of a workspace, from the client that created it.
 #[derive(Debug, Clone, Default)]

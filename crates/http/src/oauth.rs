@@ -10,8 +10,8 @@ use baton_service::Caller;
 use http::{HeaderMap, StatusCode, header};
 
 use crate::Shared;
-use crate::guard::is_allowed_authority;
 use crate::error::ApiError;
+use crate::guard::is_allowed_authority;
 
 /// The path of the page.
 pub(crate) const CALLBACK: &str = "/oauth/callback";

@@ -24,7 +24,7 @@ use super::Shared;
 use super::listen::SHUTDOWN_GRACE;
 use super::metrics::Open;
 use baton_runtime::session::{Batch, CallFailed, Calling, Encoding, Port, Published};
-use baton_service::{Caller, Denied, Service, LiveSession};
+use baton_service::{Caller, Denied, LiveSession, Service};
 use baton_wire::{Closed, OpenStream, Outbox, Pipe, Recipient, Subscriber};
 
 /// Time between two heartbeats. A reader that receives nothing for longer knows that the connection is dead.
@@ -197,7 +197,8 @@ async fn follow(
         subscriber.catch_up(session).await?;
         match attachment {
             Some(mut attachment) => {
-                while watched.is_current(&attachment.session) && !attachment.ends_before(&mut heartbeat).await {
+                while watched.is_current(&attachment.session) && !attachment.ends_before(&mut heartbeat).await
+                {
                     outbox.push(HEARTBEAT_COMMENT)?;
                 }
             }

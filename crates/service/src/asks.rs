@@ -101,7 +101,6 @@ client_asks! {
     RunWorkflows: StartRun, ResumeRun, GetRun, DescribeRun, ReadRunProgress, ListRuns, CancelRun, ReportProgress, RecallStep, RecordStep, RunWorkflowAgent, ListInterruptedRuns;
 }
 
-
 impl ClientAsk for Amend {
     fn operation(&self) -> Operation {
         match *self.change {

@@ -91,7 +91,11 @@ mod tests {
         };
         for role in Role::ALL {
             for &operation in Operation::ALL {
-                assert_eq!(caller(role).permit(operation).is_ok(), role >= operation.role(), "{role} {operation:?}");
+                assert_eq!(
+                    caller(role).permit(operation).is_ok(),
+                    role >= operation.role(),
+                    "{role} {operation:?}"
+                );
             }
             assert_eq!(caller(role).permit_unknown().is_ok(), role == Role::Admin);
         }

@@ -33,7 +33,8 @@ impl Action for RevokeAllGrants {
             ..RulesEdit::default()
         });
         let by = caller.author();
-        for change in [Change::Rules { edit, by: by.clone() }, Change::Revoke { grant: None, by: by.clone() }] {
+        for change in [Change::Rules { edit, by: by.clone() }, Change::Revoke { grant: None, by: by.clone() }]
+        {
             amend(service, &self.session, Amend::by(by.clone(), change)).await?;
         }
         Ok(())

@@ -12,7 +12,9 @@ use baton_runtime::mcp::{CatalogueEntry, UserServerError};
 use baton_runtime::session::Failure;
 use serde_json::{Map, Value};
 
-use crate::{Action, AskError, Caller, ClientAsk, Operation, OperationError, Permitted, Service, LiveSession};
+use crate::{
+    Action, AskError, Caller, ClientAsk, LiveSession, Operation, OperationError, Permitted, Service,
+};
 
 /// Error of an operation on an MCP server of a session.
 #[derive(Debug, thiserror::Error)]

@@ -220,7 +220,8 @@ mod tests {
             let is_read = reads.iter().any(|verb| name.starts_with(verb));
             assert!(is_read || changes.contains(&&*name), "{name}");
         }
-        let answers = ["answerRequest", "linkRequest", "revokeAllGrants", "revokeGrant", "revokeLocationGrants"];
+        let answers =
+            ["answerRequest", "linkRequest", "revokeAllGrants", "revokeGrant", "revokeLocationGrants"];
         assert_eq!(needed(Role::Approver), answers.map(str::to_owned).into());
     }
 }

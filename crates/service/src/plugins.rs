@@ -124,7 +124,9 @@ pub enum SetServerPlugins {
 #[derive(Debug, thiserror::Error)]
 pub enum ServerPluginsError {
     /// Sessions exist.
-    #[error("Cannot set built-in plugins while sessions are active. Call plugins.builtin.set before creating any sessions.")]
+    #[error(
+        "Cannot set built-in plugins while sessions are active. Call plugins.builtin.set before creating any sessions."
+    )]
     SessionsExist,
     /// A path cannot be used.
     #[error("{0}")]

@@ -9,7 +9,7 @@ use baton_runtime::session::Failure;
 use baton_store::{StoreError, Summary};
 
 use crate::remote_logins::RemoteLogin;
-use crate::{Action, AskError, Operation, OperationError, Permitted, Service, LiveSession};
+use crate::{Action, AskError, LiveSession, Operation, OperationError, Permitted, Service};
 
 /// Lists the sessions that may have pending requests, including those of a stopped server.
 #[derive(Debug, Clone, Copy)]

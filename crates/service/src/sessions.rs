@@ -13,7 +13,7 @@ use baton_runtime::session::{Failure, JoinRequest, Port, RewindOutcome};
 use baton_runtime::{metadata, owner};
 use baton_store::{Owner, Page, Seq, Span, StoreError, Summary};
 
-use crate::{Action, AskError, Operation, OperationError, Permitted, Service, LiveSession};
+use crate::{Action, AskError, LiveSession, Operation, OperationError, Permitted, Service};
 
 /// Longest time that a search indexes new records before it answers.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use baton_runtime::skills::overview::{self, SkillOverview, SkillsOverview};
 use baton_runtime::skills::{
-    DiscoveredAgents, DiscoveredSkills, Discovery, DiscoveryPaths, agent_discovery_paths, check_name, discover,
-    discover_agents, discovery_paths, set_disabled, set_skill_disabled,
+    DiscoveredAgents, DiscoveredSkills, Discovery, DiscoveryPaths, agent_discovery_paths, check_name,
+    discover, discover_agents, discovery_paths, set_disabled, set_skill_disabled,
 };
 
 use crate::{Action, ImmediateAction, Operation, Permitted};

@@ -5,7 +5,7 @@ use baton_runtime::cluster::ListReader;
 use baton_wire::EventSource;
 use tokio::sync::watch;
 
-use crate::{Caller, Denied, Operation, Service, LiveSession};
+use crate::{Caller, Denied, LiveSession, Operation, Service};
 
 /// A session that a reader watches.
 pub struct WatchedSession {

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use baton_service::sessions::{ReadEvents, ShowSession};
 use baton_service::Caller;
+use baton_service::sessions::{ReadEvents, ShowSession};
 use baton_store::{Page, Record, Seq, Span};
 use http::{HeaderMap, StatusCode, header};
 
@@ -108,7 +108,8 @@ async fn page(
     span: Span,
     rendered: bool,
 ) -> Result<EventPage, ApiError> {
-    let Page { records, is_cut } = door.service.perform(caller, ReadEvents { id, span, max_bytes: PAGE_BYTES }).await?;
+    let Page { records, is_cut } =
+        door.service.perform(caller, ReadEvents { id, span, max_bytes: PAGE_BYTES }).await?;
     let (start, limit) = match span {
         Span::After { after, limit } => (after, limit),
         Span::Before { before, limit } => (before, limit),

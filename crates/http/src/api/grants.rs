@@ -77,7 +77,10 @@ pub(super) async fn revoke_all(
 /// List the grants of all locations.
 #[utoipa::path(get, path = "/api/locations", operation_id = "listLocations", tag = "grants",
     responses((status = 200, description = "Grants", body = LocationList)))]
-pub(super) async fn locations(State(door): State<Shared>, By(caller): By) -> Result<Json<LocationList>, ApiError> {
+pub(super) async fn locations(
+    State(door): State<Shared>,
+    By(caller): By,
+) -> Result<Json<LocationList>, ApiError> {
     let all = door.service.perform(&caller, ListLocations).await?;
     let view = |grant: LocationGrant| LocationGrantView {
         kind: grant.rule.kind,

@@ -73,7 +73,9 @@ pub(super) async fn export(
     let name = format!("attachment; filename=\"{id}.jsonl\"");
     let mut pages = Box::pin(futures_util::stream::try_unfold(Seq::ZERO, move |after| {
         let (service, caller, id) = (door.service.clone(), caller.clone(), id.clone());
-        async move { if after < head { export_page(&service, &caller, id, after).await.map(Some) } else { Ok(None) } }
+        async move {
+            if after < head { export_page(&service, &caller, id, after).await.map(Some) } else { Ok(None) }
+        }
     }));
     // Read before the response begins: a session that was deleted since it was found is a 404 and not a cut download.
     let first = pages.try_next().await?;

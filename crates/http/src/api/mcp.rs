@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use axum::Json;
 use axum::extract::State;
 use baton_ask::mcp::{DescribeMcpServers, StartMcpServers};
+use baton_service::Caller;
 use baton_service::mcp::{
     AddMcpServer, DisableMcpServers, EnableMcpServers, ListMcpServers, RemoveMcpServer, SessionMcpServer,
 };
-use baton_service::Caller;
 use http::StatusCode;
 use serde_json::{Value, json};
 

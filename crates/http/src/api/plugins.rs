@@ -130,7 +130,10 @@ pub(super) async fn disable(
 /// List the marketplaces.
 #[utoipa::path(get, path = "/api/marketplaces", operation_id = "listMarketplaces", tag = "plugins",
     responses((status = 200, description = "Marketplaces", body = MarketplaceList)))]
-pub(super) async fn marketplaces(State(door): State<Shared>, By(caller): By) -> Result<Json<MarketplaceList>, ApiError> {
+pub(super) async fn marketplaces(
+    State(door): State<Shared>,
+    By(caller): By,
+) -> Result<Json<MarketplaceList>, ApiError> {
     let known = door.service.perform(&caller, ListMarketplaces {}).await?;
     Ok(Json(MarketplaceList { marketplaces: known.into_iter().map(MarketplaceView::from).collect() }))
 }

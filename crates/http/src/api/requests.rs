@@ -14,7 +14,7 @@ use baton_protocol::{RequestId, SessionId};
 use baton_runtime::session::Failure;
 use baton_service::requests::{LinkRequest, ListRequests, PasteLogin};
 use baton_service::sessions::ShowSession;
-use baton_service::{Caller, OperationError, Service, LiveSession};
+use baton_service::{Caller, LiveSession, OperationError, Service};
 use http::HeaderMap;
 
 use super::extract::{By, JsonBody, PathParams, session_id};

@@ -1,10 +1,10 @@
 //! The table of routes: what each does, for whom.
 
+use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use axum::Router;
 use baton_service::Operation;
 use http::Method;
 
@@ -47,7 +47,11 @@ impl Route {
         Self::new(Method::POST, Some(operation), path, MethodFilter::POST, handler)
     }
 
-    fn patch<H: Handler<T, Shared>, T: 'static>(operation: Operation, path: &'static str, handler: H) -> Self {
+    fn patch<H: Handler<T, Shared>, T: 'static>(
+        operation: Operation,
+        path: &'static str,
+        handler: H,
+    ) -> Self {
         Self::new(Method::PATCH, Some(operation), path, MethodFilter::PATCH, handler)
     }
 
@@ -78,7 +82,8 @@ fn server() -> Vec<Route> {
     vec![
         Route::new(Method::GET, None, "/api/health", MethodFilter::GET, system::health),
         Route::new(Method::GET, None, "/api/ready", MethodFilter::GET, system::ready),
-        Route::new(Method::POST, None, "/api/login", MethodFilter::POST, login::log_in).up_to(MAX_PUBLIC_BODY),
+        Route::new(Method::POST, None, "/api/login", MethodFilter::POST, login::log_in)
+            .up_to(MAX_PUBLIC_BODY),
         Route::post(Op::LogOut, "/api/logout", login::log_out),
         Route::get(Op::ShowIdentity, "/api/me", login::me),
         Route::get(Op::WatchSessions, "/api/events", events::feed),
@@ -93,16 +98,8 @@ fn server() -> Vec<Route> {
         Route::get(Op::ShowNotifications, "/api/notifications", notifications::show),
         Route::post(Op::Subscribe, "/api/notifications/subscriptions", notifications::subscribe)
             .up_to(MAX_PUBLIC_BODY),
-        Route::delete(
-            Op::Unsubscribe,
-            "/api/notifications/subscriptions/{id}",
-            notifications::unsubscribe,
-        ),
-        Route::post(
-            Op::TestSubscription,
-            "/api/notifications/subscriptions/{id}/test",
-            notifications::test,
-        ),
+        Route::delete(Op::Unsubscribe, "/api/notifications/subscriptions/{id}", notifications::unsubscribe),
+        Route::post(Op::TestSubscription, "/api/notifications/subscriptions/{id}/test", notifications::test),
     ]
 }
 
@@ -154,11 +151,7 @@ fn session_mcp_servers() -> Vec<Route> {
         Route::get(Op::ListSessionMcpResources, "/api/sessions/{id}/mcp/{server}/resources", mcp::resources),
         Route::get(Op::ReadSessionMcpResource, "/api/sessions/{id}/mcp/{server}/resource", mcp::resource),
         Route::get(Op::ListSessionMcpPrompts, "/api/sessions/{id}/mcp/{server}/prompts", mcp::prompts),
-        Route::post(
-            Op::GetSessionMcpPrompt,
-            "/api/sessions/{id}/mcp/{server}/prompts/{prompt}",
-            mcp::prompt,
-        ),
+        Route::post(Op::GetSessionMcpPrompt, "/api/sessions/{id}/mcp/{server}/prompts/{prompt}", mcp::prompt),
     ]
 }
 
@@ -241,7 +234,8 @@ mod tests {
         let documented = document["paths"].as_object().unwrap();
         for (path, methods) in documented {
             for method in methods.as_object().unwrap().keys() {
-                let is_route = |route: &Route| route.path == path && route.method.as_str() == method.to_uppercase();
+                let is_route =
+                    |route: &Route| route.path == path && route.method.as_str() == method.to_uppercase();
                 assert!(table().iter().any(is_route), "{method} {path}");
             }
         }

@@ -85,7 +85,8 @@ pub(super) async fn enable(
     By(caller): By,
     PathParams((id, skill)): PathParams<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    change(&door.service.open(&caller, &session_id(&id)?).await?, &skill, EnableSkill { name: skill.clone() }).await
+    change(&door.service.open(&caller, &session_id(&id)?).await?, &skill, EnableSkill { name: skill.clone() })
+        .await
 }
 
 /// Stop using a skill in a session.
@@ -99,7 +100,12 @@ pub(super) async fn disable(
     By(caller): By,
     PathParams((id, skill)): PathParams<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    change(&door.service.open(&caller, &session_id(&id)?).await?, &skill, DisableSkill { name: skill.clone() }).await
+    change(
+        &door.service.open(&caller, &session_id(&id)?).await?,
+        &skill,
+        DisableSkill { name: skill.clone() },
+    )
+    .await
 }
 
 async fn change<A: ClientAsk<Reply = ()>>(

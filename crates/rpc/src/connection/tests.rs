@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
+use baton_people::Role;
 use baton_protocol::frame;
 use baton_runtime::Options;
+use baton_runtime::Runtime;
 use baton_store::memory::MemoryStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;

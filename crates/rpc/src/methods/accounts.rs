@@ -49,9 +49,8 @@ struct AccountName {
 /// Logs out of an account; of the current one if none is named.
 pub(super) fn logout(call: &Call<'_>) -> Handled {
     let Logout { auth_info } = call.parse()?;
-    let account = auth_info.map(|AccountName { host, login }| {
-        (host.unwrap_or_else(|| GithubIdentity::GITHUB.into()), login)
-    });
+    let account = auth_info
+        .map(|AccountName { host, login }| (host.unwrap_or_else(|| GithubIdentity::GITHUB.into()), login));
     let remaining = call.service().perform_now(&call.caller(), accounts::LogOut { account })?;
     call.now(json!({ "hasMoreUsers": remaining > 0 }))
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_agent::agents::{self, AgentKind};
-use baton_ask::skills::{ListSkills, ReloadSkills};
 use baton_ask::Configure;
+use baton_ask::skills::{ListSkills, ReloadSkills};
 use baton_core::Change;
 use baton_core::ask::SendPrompt;
 use baton_protocol::agent::CustomAgent;

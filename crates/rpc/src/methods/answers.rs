@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::{Call, Handled, success};
 use crate::errors::CallError;
 use baton_runtime::session::Failure;
-use baton_service::LiveSession;
 use baton_runtime::work::UserInput;
+use baton_service::LiveSession;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -77,7 +77,12 @@ pub(super) fn plan(call: &Call<'_>) -> Handled {
 }
 
 /// Sends an answer to the session, and replies whether it counts.
-pub(super) fn answer(call: &Call<'_>, handle: &LiveSession, request: RequestId, answer: RequestAnswer) -> Handled {
+pub(super) fn answer(
+    call: &Call<'_>,
+    handle: &LiveSession,
+    request: RequestId,
+    answer: RequestAnswer,
+) -> Handled {
     let ask = AnswerRequest { request, answer: Box::new(answer), by: Some(call.author()) };
     call.try_ask(handle, ask, |outcome| match outcome? {
         AnswerOutcome::Counted => Ok(success()),

@@ -60,7 +60,11 @@ pub(super) fn diff(call: &Call<'_>) -> Handled {
 }
 
 /// Lists the files that the session changed, with paths relative to its working directory.
-async fn session_changes(handle: &LiveSession, state: RewindState, cwd: String) -> Result<Vec<Value>, CallError> {
+async fn session_changes(
+    handle: &LiveSession,
+    state: RewindState,
+    cwd: String,
+) -> Result<Vec<Value>, CallError> {
     let touched = state.file_history.touched_since(Seq::ZERO);
     let changed = handle.ask(CompareFiles { touched, cwd }).await?;
     Ok(changed.iter().map(session_change).collect())

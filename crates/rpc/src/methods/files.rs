@@ -1,11 +1,11 @@
 //! Files of a session: its plan, its todos, and its workspace.
 
 use baton_agent::tools::sql::{Dependency, Todo};
+use baton_ask::ListTodos;
 use baton_ask::View;
 use baton_ask::files::{
     DeletePlan, FileChange, ListFiles, ReadFile, ReadPlan, TextFile, WriteFile, WritePlan,
 };
-use baton_ask::ListTodos;
 use baton_core::Change;
 use baton_protocol::Timestamp;
 use baton_protocol::event::{Body, FileOperation, PlanChanged, WorkspaceFileChanged};

@@ -12,8 +12,8 @@ use baton_protocol::{Json, RequestId};
 use baton_runtime::mcp::CatalogueEntry;
 use baton_service::ClientAsk;
 use baton_service::mcp::{
-    AddMcpServer, DisableMcpServers, EnableMcpServers, ListMcpServers as CatalogueOfServers, ListUserMcpServers,
-    RemoveMcpServer, UpdateMcpServer,
+    AddMcpServer, DisableMcpServers, EnableMcpServers, ListMcpServers as CatalogueOfServers,
+    ListUserMcpServers, RemoveMcpServer, UpdateMcpServer,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

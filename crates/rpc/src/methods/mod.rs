@@ -153,8 +153,16 @@ const METHODS: &[(&str, Operation, Handler)] = &{
         ("session.ui.handlePendingElicitation", Op::AnswerRequest, answers::elicitation),
         ("session.ui.handlePendingExitPlanMode", Op::AnswerRequest, answers::plan),
         ("session.ui.handlePendingAutoModeSwitch", Op::AnswerRequest, fallback_model::respond),
-        ("session.ui.registerDirectAutoModeSwitchHandler", Op::ServeCommands, fallback_model::register_handler),
-        ("session.ui.unregisterDirectAutoModeSwitchHandler", Op::ServeCommands, fallback_model::unregister_handler),
+        (
+            "session.ui.registerDirectAutoModeSwitchHandler",
+            Op::ServeCommands,
+            fallback_model::register_handler,
+        ),
+        (
+            "session.ui.unregisterDirectAutoModeSwitchHandler",
+            Op::ServeCommands,
+            fallback_model::unregister_handler,
+        ),
         ("session.permissions.pendingRequests", Op::ListSessionRequests, answers::pending_permissions),
         ("session.permissions.configure", Op::ChangeSession, permissions::configure),
         ("session.permissions.modifyRules", Op::ChangeSession, permissions::modify_rules),
@@ -166,8 +174,16 @@ const METHODS: &[(&str, Operation, Handler)] = &{
         ("session.permissions.paths.list", Op::ListGrants, permission_paths::list),
         ("session.permissions.paths.add", Op::ChangeSession, permission_paths::add),
         ("session.permissions.paths.updatePrimary", Op::ChangeSession, permission_paths::update_primary),
-        ("session.permissions.paths.isPathWithinAllowedDirectories", Op::ListGrants, permission_paths::is_allowed),
-        ("session.permissions.paths.isPathWithinWorkspace", Op::ListGrants, permission_paths::is_in_workspace),
+        (
+            "session.permissions.paths.isPathWithinAllowedDirectories",
+            Op::ListGrants,
+            permission_paths::is_allowed,
+        ),
+        (
+            "session.permissions.paths.isPathWithinWorkspace",
+            Op::ListGrants,
+            permission_paths::is_in_workspace,
+        ),
         ("session.permissions.urls.setUnrestrictedMode", Op::ChangeSession, permissions::unrestricted_urls),
         ("session.permissions.locations.resolve", Op::ListLocations, locations::resolve),
         ("session.permissions.locations.apply", Op::ChangeSession, locations::apply),
@@ -200,7 +216,11 @@ const METHODS: &[(&str, Operation, Handler)] = &{
         ("session.usage.getMetrics", Op::ShowSessionState, state::usage_metrics),
         ("session.metadata.contextInfo", Op::ListSessionTools, context_window::context_info),
         ("session.metadata.getContextAttribution", Op::ListSessionTools, context_window::attribution),
-        ("session.metadata.getContextHeaviestMessages", Op::ListSessionTools, context_window::heaviest_messages),
+        (
+            "session.metadata.getContextHeaviestMessages",
+            Op::ListSessionTools,
+            context_window::heaviest_messages,
+        ),
         ("session.metadata.recomputeContextTokens", Op::ListSessionTools, context_window::recompute),
         ("session.instructions.getSources", Op::ListSessionTools, instructions::session_sources),
         ("session.gitHubAuth.getStatus", Op::ShowSessionState, identity::status),
@@ -408,8 +428,9 @@ pub(crate) fn operations() -> impl Iterator<Item = (&'static str, Operation)> {
 }
 
 /// The table by name.
-static BY_NAME: LazyLock<HashMap<&str, (Operation, Handler)>> =
-    LazyLock::new(|| METHODS.iter().map(|(name, operation, handler)| (*name, (*operation, *handler))).collect());
+static BY_NAME: LazyLock<HashMap<&str, (Operation, Handler)>> = LazyLock::new(|| {
+    METHODS.iter().map(|(name, operation, handler)| (*name, (*operation, *handler))).collect()
+});
 
 #[cfg(test)]
 mod tests {

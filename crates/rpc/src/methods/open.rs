@@ -82,7 +82,9 @@ impl Target {
     async fn find(self, service: &Service, caller: &Caller) -> Result<Option<SessionId>, CallError> {
         match self {
             Self::Live(id) => Ok(Some(id)),
-            Self::Last(context) => Ok(session_list::last_in(&service.perform(caller, ListSessions).await?, &context)),
+            Self::Last(context) => {
+                Ok(session_list::last_in(&service.perform(caller, ListSessions).await?, &context))
+            }
             Self::Named(name) => {
                 if let Ok(id) = name.parse::<SessionId>() {
                     match service.open(caller, &id).await {

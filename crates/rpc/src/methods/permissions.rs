@@ -21,7 +21,12 @@ const TEMPORARY: &str = "/tmp";
 
 /// Changes rules that name paths, and then the mode, if one is given. Links in the paths are resolved first, because the policy
 /// compares real paths.
-fn change_rules(call: &Call<'_>, handle: LiveSession, edit: RulesEdit, mode: Option<PermissionMode>) -> Handled {
+fn change_rules(
+    call: &Call<'_>,
+    handle: LiveSession,
+    edit: RulesEdit,
+    mode: Option<PermissionMode>,
+) -> Handled {
     let (by, home) = (call.author(), user_home(call));
     call.later(async move {
         let cwd = handle.inspect().await?.cwd().to_owned();

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use baton_service::OperationError;
 use baton_service::plugins::{
     AddMarketplace, BrowseMarketplace, DisablePlugins, EnablePlugins, InstallPlugin, ListMarketplaces,
     ListPlugins, RefreshMarketplaces, RemoveMarketplace, ServerPluginsError, SetServerPlugins,
     UninstallPlugin, UpdateAllPlugins, UpdatePlugin,
 };
-use baton_service::OperationError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

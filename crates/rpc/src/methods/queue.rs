@@ -151,6 +151,11 @@ pub(super) fn set_drain_paused(call: &Call<'_>) -> Handled {
 }
 
 /// Edits the queue. The reason of a refusal is sent as it is.
-fn edit<A: ClientAsk>(call: &Call<'_>, handle: &LiveSession, ask: A, encode: fn(A::Reply) -> Value) -> Handled {
+fn edit<A: ClientAsk>(
+    call: &Call<'_>,
+    handle: &LiveSession,
+    ask: A,
+    encode: fn(A::Reply) -> Value,
+) -> Handled {
     call.try_ask(handle, ask, move |edited| edited.map(encode).map_err(CallError::verbatim))
 }

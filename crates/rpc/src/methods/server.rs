@@ -35,7 +35,8 @@ pub(super) fn connect(call: &Call<'_>) -> Handled {
             let person = people.of_token(&given).await.map_err(CallError::failed)?.ok_or_else(wrong_token)?;
             let caller = Caller::new(person.clone(), Author::sdk(connection.client));
             if let Err(Denied { role, needed }) = caller.permit(Operation::Connect) {
-                let message = format!("AUTHENTICATION_FAILED: your role is {role}; SDK clients need {needed}");
+                let message =
+                    format!("AUTHENTICATION_FAILED: your role is {role}; SDK clients need {needed}");
                 return Err(RpcError::new(code::AUTHENTICATION_FAILED, message).into());
             }
             if connection.admit_person(people, person) {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use baton_protocol::event::WorkContext;
 use baton_protocol::SessionId;
+use baton_protocol::event::WorkContext;
 use baton_store::Summary;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Call, Handled};
 use super::call::perform;
+use super::{Call, Handled};
 use baton_runtime::metadata;
 use baton_runtime::session::Failure;
 use baton_service::OperationError;

@@ -7,8 +7,8 @@ use baton_core::{Change, SubAgent};
 use baton_protocol::AgentId;
 use baton_protocol::event::{AgentForgotten, ExecutionMode};
 use baton_runtime::session::View;
-use baton_service::{AskError, LiveSession};
 use baton_runtime::work;
+use baton_service::{AskError, LiveSession};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -19,7 +19,8 @@ fn filled(path: &str) -> String {
 async fn each_route_refuses_weaker_roles_before_it_reads_the_body() {
     let test = TestServer::start().await;
     let session_api = baton_http::operations().into_iter();
-    let session_api = session_api.filter_map(|(method, path, operation)| Some((method, path.to_owned(), operation?)));
+    let session_api =
+        session_api.filter_map(|(method, path, operation)| Some((method, path.to_owned(), operation?)));
     let of_crush = baton_crush::operations().into_iter();
     let routes: Vec<_> = session_api.chain(of_crush).collect();
     assert!(routes.len() > 140, "{}", routes.len());
@@ -43,7 +44,11 @@ async fn each_route_refuses_weaker_roles_before_it_reads_the_body() {
         }
         for (method, path, status) in [("GET", "/api/nothing", 404), ("PUT", "/api/sessions", 405)] {
             let expected = if role == Role::Admin { status } else { 403 };
-            assert_eq!(person.send(method, path, &[], None).await.status, expected, "{role}: {method} {path}");
+            assert_eq!(
+                person.send(method, path, &[], None).await.status,
+                expected,
+                "{role}: {method} {path}"
+            );
         }
     }
 }
@@ -99,7 +104,10 @@ fn table() -> String {
     for operation in Operation::ALL {
         if operation.subject() != subject {
             subject = operation.subject();
-            let _ = writeln!(text, "\n**{subject}**\n\n| operation | role | HTTP | JSON-RPC |\n|---|---|---|---|");
+            let _ = writeln!(
+                text,
+                "\n**{subject}**\n\n| operation | role | HTTP | JSON-RPC |\n|---|---|---|---|"
+            );
         }
         let (http, rpc) = doors.remove(operation).unwrap_or_default();
         let _ = writeln!(
