@@ -235,37 +235,46 @@ mod tests {
         }
     }
 
-    /// Returns the row of a table that begins with this cell.
-    fn row<'a>(page: &'a str, cell: &str) -> &'a str {
-        let start = format!("| {cell} |");
-        page.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("no row {start}"))
+    /// Checks that a page has a row that begins with the first cell, and that the row has the other cells.
+    #[track_caller]
+    fn check_row(path: &str, page: &str, first: &str, others: &[String]) {
+        let start = format!("| {first} |");
+        let row = page.lines().find(|line| line.starts_with(&start));
+        let row = row.unwrap_or_else(|| panic!("{path} has no row \"{start} ...\": add it"));
+        for cell in others {
+            assert!(
+                row.contains(&format!("| {cell} |")),
+                "{path} has a row {row:?}: it needs the cell {cell}"
+            );
+        }
     }
 
     #[test]
     fn pages_list_every_program() {
-        let engines = include_str!("../../../docs/engines.md");
-        let environment = include_str!("../../../docs/environment.md");
+        let engines = ("docs/engines.md", include_str!("../../../docs/engines.md"));
+        let environment = ("docs/environment.md", include_str!("../../../docs/environment.md"));
         for ProgramInfo { name, install, keys, .. } in PROGRAMS {
-            assert!(engines.contains(&format!("`{name}`")), "engines.md: model {name}");
+            assert!(engines.1.contains(&format!("`{name}`")), "{} has no model `{name}`: add it", engines.0);
             let command = install.split('`').nth(1).unwrap();
-            assert!(row(engines, name).contains(&format!("| `{command}` |")), "engines.md: {command}");
+            check_row(engines.0, engines.1, name, &[format!("`{command}`")]);
             match keys {
                 Keys::Own(own) => {
-                    let own: Vec<_> = own.iter().map(|key| format!("`{key}`")).collect();
-                    assert_eq!(row(environment, name), format!("| {name} | {} |", own.join(", ")));
+                    let keys: Vec<_> = own.iter().map(|key| format!("`{key}`")).collect();
+                    check_row(environment.0, environment.1, name, &[keys.join(", ")]);
                 }
                 Keys::Any => {
-                    let all = environment.lines().find(|line| line.ends_with("models of any provider |"));
-                    assert!(all.is_some_and(|line| line.contains(name)), "environment.md: {name}");
+                    let all = environment.1.lines().find(|line| line.ends_with("models of any provider |"));
+                    let lists_it = all.is_some_and(|line| line.contains(name));
+                    assert!(lists_it, "{}: {name} gets the keys of all models, too: add it", environment.0);
                 }
             }
         }
         for file in of_all(|info| info.project_files).iter().chain(&of_all(|info| info.variable_files)) {
-            assert!(engines.contains(&format!("`{file}`")), "engines.md: {file}");
+            assert!(engines.1.contains(&format!("`{file}`")), "{} does not list `{file}`: add it", engines.0);
         }
         for tested in include_str!("../tests/real/programs.txt").lines() {
             let [name, _, version] = tested.split(' ').collect::<Vec<_>>()[..] else { panic!("{tested}") };
-            assert!(row(engines, name).ends_with(&format!("| {version} |")), "engines.md: {tested}");
+            check_row(engines.0, engines.1, name, &[version.to_owned()]);
         }
     }
 

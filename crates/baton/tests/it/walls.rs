@@ -386,6 +386,23 @@ fn code_map_names_existing_files() {
     assert!(missing.is_empty(), "ARCHITECTURE.md names files that do not exist: {missing:#?}");
 }
 
+/// The recipes name files by their paths in the repository. The reader creates those with `toy` in their names.
+#[test]
+fn recipes_name_existing_files() {
+    let root = crates().parent().expect("the root").to_owned();
+    let pages = std::fs::read_dir(root.join("docs/extending")).expect("the recipes");
+    let mut seen = 0;
+    for page in pages.map(|page| page.expect("a page").path()) {
+        let text = std::fs::read_to_string(&page).expect("a text");
+        let paths = source_paths(&text).into_iter().filter(|path| path.starts_with("crates/"));
+        for path in paths.filter(|path| !path.contains("toy")) {
+            seen += 1;
+            assert!(root.join(&path).exists(), "{} names {path}, which does not exist", page.display());
+        }
+    }
+    assert!(seen > 5, "the recipes were not read");
+}
+
 /// Functions that a text names in parentheses behind the file that has them: `file.rs` (`function`, ...).
 fn named_functions(text: &str) -> Vec<(&str, &str)> {
     let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
