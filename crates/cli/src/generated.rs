@@ -22,9 +22,6 @@ pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Engines that come with Baton, for completion.
-const ENGINES: [&str; 6] = ["codex", "claude", "pi", "opencode", "gemini", "qwen"];
-
 /// Returns the commands as completion scripts offer them: without hidden flags and commands, which the generators would
 /// include, and with the values of flags that are parsed elsewhere.
 fn completed() -> Command {
@@ -51,7 +48,7 @@ fn visible(command: &Command) -> Command {
 /// Adds the possible values of a flag that clap takes for free text.
 fn with_values(arg: Arg) -> Arg {
     let values = match arg.get_id().as_str() {
-        "engine" => ENGINES.to_vec(),
+        "engine" => baton_engines::names().collect(),
         "role" => Role::ALL.map(Role::name).to_vec(),
         "log_level" => logging::LEVELS.to_vec(),
         _ => return arg,
@@ -82,8 +79,6 @@ pub(crate) fn manual(directory: Option<&Path>) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Global, ModelArgs};
-    use crate::config::{self, Environment};
 
     fn script(shell: Shell) -> String {
         let mut script = Vec::new();
@@ -111,11 +106,5 @@ mod tests {
         {
             assert!(script.contains(values), "{values}");
         }
-        let home = tempfile::tempdir().unwrap();
-        let global = Global { home: Some(home.path().to_owned()), ..Global::default() };
-        let environment = Environment::from_iter([]);
-        let config = config::load(&global, &ModelArgs::default(), None, &environment).unwrap();
-        let options = crate::setup::options(&config, &environment).unwrap();
-        assert_eq!(baton_runtime::engine_names(&options), ENGINES);
     }
 }

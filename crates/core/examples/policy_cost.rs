@@ -35,8 +35,8 @@ fn main() {
     });
     let denied = ["rm", "git push"].map(|name| Rule::new(RuleKind::Shell, Some(name))).to_vec();
     let rules = Rules { denied, ..Rules::default() };
-    let territory =
-        Territory { cwd: Path::new("/work"), home: Some(Path::new("/home/u/.baton")), workspace: None };
+    let (cwd, home) = (Path::new("/work"), Some(Path::new("/home/u/.baton")));
+    let territory = Territory { cwd, home, workspace: None, engine_files: &[] };
     let situation = Situation {
         mode: PermissionMode::Manual,
         rules: &rules,

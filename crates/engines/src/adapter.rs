@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{EngineSettings, Report, ResumeToken, ThreadSpec};
 
-/// Information that a adapter needs to start its program.
+/// Information that an adapter needs to start its program.
 pub(crate) struct LaunchContext<'a> {
     pub(crate) spec: &'a ThreadSpec,
     pub(crate) settings: &'a EngineSettings,
@@ -122,7 +122,7 @@ pub(crate) enum RunEnding {
     Failed(String),
 }
 
-/// An action that a adapter requests.
+/// An action that an adapter requests.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// Write a line to the program.

@@ -8,20 +8,17 @@
 
 mod acp;
 mod adapter;
-mod claude;
-mod codex;
 mod fragments;
 mod json;
 mod limits;
 mod locks;
 mod login;
-mod opencode;
 mod pending;
 mod permission;
-mod pi;
 mod probe;
 mod process;
 mod program;
+mod programs;
 mod registry;
 mod retry;
 mod thread;
@@ -42,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use limits::TimeLimits;
 pub use program::ACP_PREFIX;
+pub use programs::{guarded_files, names};
 pub use registry::{EngineRegistry, EngineResources};
 
 /// The program's id of a conversation. The program can resume the conversation with it.
@@ -215,6 +213,11 @@ pub struct Installation {
 pub trait Engine: Send + Sync {
     /// Returns the name, such as `codex`. Sessions select the engine with it as their model, alone or before a slash.
     fn name(&self) -> &'static str;
+
+    /// Returns the names of files and directories from which the program runs something when it is started in their
+    /// directory, or in one below it: hooks, servers, plugins, scripts that variables name. For a program that only the
+    /// settings describe these are the files of all other programs.
+    fn active_files(&self) -> Vec<&'static str>;
 
     /// Checks whether the program is installed. The version is cached; no agent is started.
     fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Installation> + Send + 'a>>;

@@ -6,99 +6,28 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::Mode;
 use crate::program::Program;
 
-/// What a program's credentials leave behind.
-struct Traces {
-    /// The program's directory: the variable that names it, and where it is below the home otherwise.
-    directory: (&'static str, &'static str),
-    /// Files of the directory, with words of which one has to be in the file.
-    files: &'static [(&'static str, &'static [&'static str])],
-    /// Variables: a whole name, or its end if it begins with an asterisk.
-    variables: &'static [&'static str],
+/// Traces of a program's credentials.
+#[derive(Debug, Clone)]
+pub(crate) struct Credentials {
+    /// The program's directory: the variable that names it, and its default below the home directory.
+    pub(crate) directory: (&'static str, &'static str),
+    /// Files of the directory, each with words of which the file has at least one; no words mean any file.
+    pub(crate) files: &'static [(&'static str, &'static [&'static str])],
+    /// Variables: a whole name, or its end after an asterisk.
+    pub(crate) variables: &'static [&'static str],
+    /// What the program does without credentials, as the end of a sentence that begins with its name.
+    pub(crate) without: &'static str,
 }
 
-const CODEX: Traces = Traces {
-    directory: ("CODEX_HOME", ".codex"),
-    files: &[
-        ("auth.json", &[]),
-        // A configured provider or address may need no login, and credentials can be in a keyring.
-        ("config.toml", &["model_provider", "oss", "openai_base_url", "cli_auth_credentials_store"]),
-    ],
-    // `codex app-server` uses none, and `codex exec` not OPENAI_API_KEY.
-    variables: &[],
-};
-
-const CODEX_EXEC: Traces = Traces { variables: &["CODEX_API_KEY", "CODEX_ACCESS_TOKEN"], ..CODEX };
-
-const CLAUDE: Traces = Traces {
-    directory: ("CLAUDE_CONFIG_DIR", ".claude"),
-    files: &[(".credentials.json", &[]), ("settings.json", &["apiKeyHelper", "ANTHROPIC_"])],
-    variables: &[
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-        "CLAUDE_CODE_USE_BEDROCK",
-        "CLAUDE_CODE_USE_VERTEX",
-        "CLAUDE_CODE_USE_FOUNDRY",
-    ],
-};
-
-const PI: Traces = Traces {
-    directory: ("PI_CODING_AGENT_DIR", ".pi/agent"),
-    // Without a login, the first file is an empty object.
-    files: &[("auth.json", &["\""]), ("models.json", &[])],
-    variables: &["*_KEY", "*_TOKEN", "*_CREDENTIALS", "AWS_PROFILE"],
-};
-
-const GEMINI: Traces = Traces {
-    directory: ("", ".gemini"),
-    files: &[("oauth_creds.json", &[]), ("settings.json", &["auth"]), (".env", &[])],
-    variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"],
-};
-
-const QWEN: Traces = Traces {
-    directory: ("", ".qwen"),
-    files: &[("oauth_creds.json", &[]), ("settings.json", &["auth", "modelProviders"]), (".env", &[])],
-    variables: &["*_API_KEY"],
-};
-
-/// Paths are below the home: variables can move both directories, and name further files.
-const OPENCODE: Traces = Traces {
-    directory: ("", ""),
-    files: &[
-        (".local/share/opencode/auth.json", &["\""]),
-        (".config/opencode/opencode.json", &["provider"]),
-        (".config/opencode/opencode.jsonc", &["provider"]),
-        (".config/opencode/config.json", &["provider"]),
-    ],
-    variables: &[
-        "*_KEY",
-        "*_TOKEN",
-        "*_CREDENTIALS",
-        "AWS_PROFILE",
-        "XDG_DATA_HOME",
-        "XDG_CONFIG_HOME",
-        "OPENCODE_CONFIG",
-        "OPENCODE_CONFIG_DIR",
-        "OPENCODE_CONFIG_CONTENT",
-    ],
-};
+/// [`Credentials::without`] of a program that fails without a login.
+pub(crate) const NO_CREDENTIALS: &str = "is probably not logged in: no credentials were found";
 
 /// Describes that no credentials of the program were found. None if there are some, or if nobody can tell. Blocks.
 pub(crate) fn missing(program: &Program) -> Option<String> {
-    let traces = match program.info.name {
-        "codex" if program.settings.mode == Mode::Exec => CODEX_EXEC,
-        "codex" => CODEX,
-        // On other systems it uses the keychain.
-        "claude" if cfg!(target_os = "linux") => CLAUDE,
-        "pi" => PI,
-        "gemini" => GEMINI,
-        "qwen" => QWEN,
-        "opencode" => OPENCODE,
-        _ => return None,
-    };
+    let info = &program.info;
+    let traces = (info.credentials)(program.settings.mode)?;
     let (variable, below_home) = traces.directory;
     let named = program.variable(variable).map(PathBuf::from);
     let directory = match named {
@@ -111,13 +40,7 @@ pub(crate) fn missing(program: &Program) -> Option<String> {
     };
     let is_there = traces.files.iter().any(|(file, words)| has_word(&directory.join(file), words))
         || program.environment(&[]).iter().any(|(name, _)| is_set(name));
-    let info = &program.info;
-    let problem = match info.name {
-        // It has models that need no login.
-        "opencode" => "seems to have no provider: it uses opencode's own free models, if it can reach them",
-        _ => "is probably not logged in: no credentials were found",
-    };
-    (!is_there).then(|| format!("{} {problem}. {}", info.name, info.login))
+    (!is_there).then(|| format!("{} {}. {}", info.name, traces.without, info.login))
 }
 
 /// Whether a file has one of the words, or any text if there are no words.

@@ -1,6 +1,6 @@
 //! Requests of a program that wait for a client: permission requests, and questions to the user.
 //!
-//! A adapter registers a request together with the data that it needs to answer the program (`P` for a permission, `Q`
+//! An adapter registers a request together with the data that it needs to answer the program (`P` for a permission, `Q`
 //! for questions), and gets that data back with the decision or the last answer. A program may ask several questions at
 //! once and expects one response to all of them; clients answer them one by one.
 

@@ -1,4 +1,4 @@
-//! The supported programs: name, installation, login, adapter.
+//! Facts about a program, and a program with its settings.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use crate::acp::{Acp, AcpProgram};
 use crate::adapter::Adapter;
-use crate::claude::{ClaudeControl, ClaudeExec};
-use crate::codex::{self, CodexAppServer, CodexExec};
 use crate::locks::Locks;
-use crate::opencode::{self, OpencodeExec};
-use crate::pi::{PiExec, PiRpc};
+use crate::login::Credentials;
+use crate::programs::PROGRAMS;
 use crate::{EngineResources, EngineSettings, Mode};
 
-/// Properties of a program.
+/// Everything that Baton knows about a program beside its protocol. Each module of [`programs`](crate::programs) has one;
+/// help texts, `baton doctor`, trust in directories, guarded files and environments are derived from it.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramInfo {
+    /// The engine's name: sessions select it with their model, users with `--engine`.
     pub(crate) name: &'static str,
     /// The name of the executable on the PATH.
     pub(crate) command: &'static str,
@@ -23,159 +23,51 @@ pub(crate) struct ProgramInfo {
     pub(crate) install: &'static str,
     /// How to log in, in a sentence.
     pub(crate) login: &'static str,
-    /// Variables of [`KEYS`] that it can log in with. The others are withheld from it.
-    keys: &'static [&'static str],
+    /// Keys of models that it can log in with. The others are withheld from it.
+    pub(crate) keys: Keys,
+    /// Traces of a login in a mode. None if files and variables do not tell whether there is one.
+    pub(crate) credentials: fn(Mode) -> Option<Credentials>,
+    /// Files and directories of a project from which it runs hooks, servers or plugins without asking. The first start in
+    /// a project that has one asks the user, and so does each write to one.
+    pub(crate) project_files: &'static [&'static str],
+    /// Files of a project whose variables its commands inherit: `BASH_ENV` names a script that every shell runs. The first
+    /// start asks the user. A write does not: projects have these files for themselves.
+    pub(crate) variable_files: &'static [&'static str],
+    /// Files and directories of the user from which it runs hooks, servers or plugins, relative to the home directory. Each
+    /// write to one asks the user.
+    pub(crate) user_files: &'static [&'static str],
     /// The oldest supported version.
     pub(crate) oldest: [u64; 3],
     /// Extra arguments that are not allowed: Baton sets them itself, or they would change the output format.
-    reserved_args: &'static [&'static str],
-    adapter: fn(&ProgramInfo, Mode) -> Box<dyn Adapter>,
+    pub(crate) reserved_args: &'static [&'static str],
+    /// Creates the program's protocol.
+    pub(crate) adapter: fn(&ProgramInfo, Mode) -> Box<dyn Adapter>,
+}
+
+/// Variables with keys of models that a program can use itself. It gets no others: its commands see its environment, and
+/// with it a key that it never needed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Keys {
+    /// These.
+    Own(&'static [&'static str]),
+    /// The keys of all programs: it can use the models of any provider.
+    Any,
+}
+
+impl Keys {
+    fn has(self, name: &OsStr) -> bool {
+        match self {
+            Self::Own(names) => names.iter().any(|own| name == *own),
+            Self::Any => PROGRAMS.iter().any(|program| match program.keys {
+                Self::Own(names) => names.iter().any(|own| name == *own),
+                Self::Any => false,
+            }),
+        }
+    }
 }
 
 /// Prefix of the names of programs that speak ACP and are described by the settings, such as `acp:goose`.
 pub const ACP_PREFIX: &str = "acp:";
-
-/// Variables that hold keys of models. A program gets those that it can use itself: its commands see its environment, and
-/// with it a key that it never needed.
-const KEYS: &[&str] = &[
-    "OPENAI_API_KEY",
-    "CODEX_API_KEY",
-    "CODEX_ACCESS_TOKEN",
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-];
-
-/// The programs that are supported without a description in the settings.
-pub(crate) const PROGRAMS: [ProgramInfo; 6] = [
-    ProgramInfo {
-        name: "codex",
-        command: "codex",
-        install: "Install it with `npm install -g @openai/codex`.",
-        login: codex::LOGIN,
-        keys: &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"],
-        oldest: [0, 100, 0],
-        reserved_args: &[
-            "--json",
-            "--skip-git-repo-check",
-            "--output-schema",
-            "--output-last-message",
-            "--color",
-            "-o",
-        ],
-        adapter: |_, mode| match mode {
-            Mode::Interactive => Box::<CodexAppServer>::default(),
-            Mode::Exec => Box::<CodexExec>::default(),
-        },
-    },
-    ProgramInfo {
-        name: "claude",
-        command: "claude",
-        install: "Install it with `npm install -g @anthropic-ai/claude-code`.",
-        login: "Log in by running `claude` once, or set ANTHROPIC_API_KEY.",
-        keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
-        oldest: [2, 0, 0],
-        reserved_args: &[
-            "-p",
-            "--print",
-            "--input-format",
-            "--output-format",
-            "--permission-prompt-tool",
-            "--resume",
-            "-r",
-            "--continue",
-            "-c",
-            "--session-id",
-            "--fork-session",
-        ],
-        adapter: |_, mode| match mode {
-            Mode::Interactive => Box::<ClaudeControl>::default(),
-            Mode::Exec => Box::<ClaudeExec>::default(),
-        },
-    },
-    ProgramInfo {
-        name: "pi",
-        command: "pi",
-        install: "Install it with `npm install -g @mariozechner/pi-coding-agent`.",
-        login: "Log in with `/login` in `pi`, or set the provider's API key.",
-        keys: KEYS,
-        oldest: [0, 70, 0],
-        reserved_args: &[
-            "-p",
-            "--print",
-            "--mode",
-            "--session",
-            "--resume",
-            "-r",
-            "--continue",
-            "-c",
-            "--fork",
-            "--no-session",
-        ],
-        adapter: |_, mode| match mode {
-            Mode::Interactive => Box::<PiRpc>::default(),
-            Mode::Exec => Box::<PiExec>::default(),
-        },
-    },
-    ProgramInfo {
-        name: "opencode",
-        command: "opencode",
-        install: "Install it with `npm install -g opencode-ai`.",
-        login: "Log in with `opencode auth login`, or set the provider's API key.",
-        keys: KEYS,
-        oldest: [1, 0, 0],
-        reserved_args: &["run", "acp", "serve", "--format", "--session", "-s", "--continue", "-c", "--fork"],
-        adapter: |_, mode| match mode {
-            Mode::Interactive => Box::new(Acp::new(opencode::ACP)),
-            Mode::Exec => Box::<OpencodeExec>::default(),
-        },
-    },
-    ProgramInfo {
-        name: "gemini",
-        command: "gemini",
-        install: "Install it with `npm install -g @google/gemini-cli`.",
-        login: "Log in by running `gemini` once, or set GEMINI_API_KEY.",
-        keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        oldest: [0, 30, 0],
-        reserved_args: &["--acp", "--experimental-acp", "--output-format", "-o", "--resume", "-r"],
-        adapter: |_, _| {
-            Box::new(Acp::new(AcpProgram {
-                name: "gemini --acp",
-                args: &["--acp"],
-                permissions: &[],
-                failure_log: None,
-            }))
-        },
-    },
-    ProgramInfo {
-        name: "qwen",
-        command: "qwen",
-        install: "Install it with `npm install -g @qwen-code/qwen-code`.",
-        login: "Log in by running `qwen` once, or set OPENAI_API_KEY and the engine's `args` to `--auth-type openai`.",
-        keys: &["OPENAI_API_KEY"],
-        oldest: [0, 10, 0],
-        reserved_args: &[
-            "--acp",
-            "--experimental-acp",
-            "--output-format",
-            "-o",
-            "--resume",
-            "-r",
-            "--continue",
-            "-c",
-        ],
-        adapter: |_, _| {
-            Box::new(Acp::new(AcpProgram {
-                name: "qwen --acp",
-                args: &["--acp"],
-                permissions: &[],
-                failure_log: None,
-            }))
-        },
-    },
-];
 
 impl ProgramInfo {
     /// Describes a program that speaks ACP and is configured in the settings, which name its arguments.
@@ -188,8 +80,12 @@ impl ProgramInfo {
             command: leak(command),
             install: "Set the engine's `program` to where it is.",
             login: "Log in as the program's documentation describes.",
-            // The user chose the program; which models it uses is not known.
-            keys: KEYS,
+            // The user chose the program; which models and which files it uses is not known.
+            keys: Keys::Any,
+            credentials: |_| None,
+            project_files: of_all(|info| info.project_files).leak(),
+            variable_files: of_all(|info| info.variable_files).leak(),
+            user_files: &[],
             oldest: [0, 0, 0],
             reserved_args: &[],
             adapter: |info, _| {
@@ -205,7 +101,12 @@ impl ProgramInfo {
 
     /// Whether the program can use a variable: all but keys of models that are not its own.
     fn may_see(&self, name: &OsStr) -> bool {
-        self.keys.iter().any(|key| name == *key) || !KEYS.iter().any(|key| name == *key)
+        self.keys.has(name) || !Keys::Any.has(name)
+    }
+
+    /// Returns the files and directories of a project that the program acts on when it is started there.
+    pub(crate) fn active_files(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.project_files.iter().chain(self.variable_files).copied()
     }
 
     /// Returns advice to the user for common errors.
@@ -216,6 +117,17 @@ impl ProgramInfo {
             .any(|word| error.contains(word));
         is_about_login.then_some(self.login)
     }
+}
+
+/// Returns the files of all programs, each once.
+pub(crate) fn of_all(files: fn(&ProgramInfo) -> &'static [&'static str]) -> Vec<&'static str> {
+    let mut all = Vec::new();
+    for file in PROGRAMS.iter().flat_map(files) {
+        if !all.contains(file) {
+            all.push(*file);
+        }
+    }
+    all
 }
 
 /// A program with its settings.
@@ -301,7 +213,7 @@ mod tests {
     #[test]
     fn engines_get_the_keys_that_they_use() {
         let names = |name: &str| -> Vec<String> {
-            let info = PROGRAMS.into_iter().find(|info| info.name == name);
+            let info = PROGRAMS.iter().find(|info| info.name == name).cloned();
             let info = info.or_else(|| ProgramInfo::configured(name)).unwrap();
             let variables = ["PATH", "DATABASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
             let environment = variables.map(|name| (name.into(), "value".into())).to_vec();
@@ -310,7 +222,7 @@ mod tests {
             let program = Program { info, settings, resources, locks: Locks::default() };
             assert_eq!(
                 program.variable("OPENAI_API_KEY").is_some(),
-                program.info.keys.contains(&"OPENAI_API_KEY")
+                program.info.keys.has("OPENAI_API_KEY".as_ref())
             );
             let environment = program.environment(&[]).into_iter().skip(2);
             environment.map(|(name, _)| name.into_string().unwrap()).collect()
@@ -321,5 +233,59 @@ mod tests {
         for any in ["pi", "opencode", "acp:mine"] {
             assert_eq!(names(any), ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"], "{any}");
         }
+    }
+
+    /// Checks that a page has a row that begins with the first cell, and that the row has the other cells.
+    #[track_caller]
+    fn check_row(path: &str, page: &str, first: &str, others: &[String]) {
+        let start = format!("| {first} |");
+        let row = page.lines().find(|line| line.starts_with(&start));
+        let row = row.unwrap_or_else(|| panic!("{path} has no row \"{start} ...\": add it"));
+        for cell in others {
+            assert!(
+                row.contains(&format!("| {cell} |")),
+                "{path} has a row {row:?}: it needs the cell {cell}"
+            );
+        }
+    }
+
+    #[test]
+    fn pages_list_every_program() {
+        let engines = ("docs/engines.md", include_str!("../../../docs/engines.md"));
+        let environment = ("docs/environment.md", include_str!("../../../docs/environment.md"));
+        for ProgramInfo { name, install, keys, .. } in PROGRAMS {
+            assert!(engines.1.contains(&format!("`{name}`")), "{} has no model `{name}`: add it", engines.0);
+            let command = install.split('`').nth(1).unwrap();
+            check_row(engines.0, engines.1, name, &[format!("`{command}`")]);
+            match keys {
+                Keys::Own(own) => {
+                    let keys: Vec<_> = own.iter().map(|key| format!("`{key}`")).collect();
+                    check_row(environment.0, environment.1, name, &[keys.join(", ")]);
+                }
+                Keys::Any => {
+                    let all = environment.1.lines().find(|line| line.ends_with("models of any provider |"));
+                    let lists_it = all.is_some_and(|line| line.contains(name));
+                    assert!(lists_it, "{}: {name} gets the keys of all models, too: add it", environment.0);
+                }
+            }
+        }
+        for file in of_all(|info| info.project_files).iter().chain(&of_all(|info| info.variable_files)) {
+            assert!(engines.1.contains(&format!("`{file}`")), "{} does not list `{file}`: add it", engines.0);
+        }
+        for tested in include_str!("../tests/real/programs.txt").lines() {
+            let [name, _, version] = tested.split(' ').collect::<Vec<_>>()[..] else { panic!("{tested}") };
+            check_row(engines.0, engines.1, name, &[version.to_owned()]);
+        }
+    }
+
+    #[test]
+    fn program_of_the_settings_may_act_on_any_file() {
+        let active = |info: &ProgramInfo| -> Vec<_> { info.active_files().collect() };
+        let mine = active(&ProgramInfo::configured("acp:mine").unwrap());
+        for info in PROGRAMS {
+            let own = active(info);
+            assert!(!own.is_empty() && own.iter().all(|file| mine.contains(file)), "{own:?} in {mine:?}");
+        }
+        assert_eq!(mine.iter().filter(|file| **file == ".env").count(), 1, "{mine:?}");
     }
 }

@@ -10,7 +10,8 @@ use tokio::sync::Mutex;
 
 use crate::locks::Locks;
 use crate::probe::{self, CachedVersion};
-use crate::program::{PROGRAMS, Program, ProgramInfo};
+use crate::program::{Program, ProgramInfo};
+use crate::programs::PROGRAMS;
 use crate::thread::ProgramConversation;
 use crate::{Engine, EngineConversation, EngineSettings, Installation, ThreadSpec};
 
@@ -36,7 +37,7 @@ impl EngineRegistry {
     pub fn new(mut settings: BTreeMap<String, EngineSettings>, resources: EngineResources) -> Self {
         let resources = Arc::new(resources);
         let configured: Vec<_> = settings.keys().filter_map(|name| ProgramInfo::configured(name)).collect();
-        let engines = PROGRAMS.into_iter().chain(configured).map(|info| {
+        let engines = PROGRAMS.iter().cloned().chain(configured).map(|info| {
             let program = Program {
                 settings: settings.remove(info.name).unwrap_or_default(),
                 resources: Arc::clone(&resources),
@@ -81,6 +82,10 @@ struct ProgramEngine {
 impl Engine for ProgramEngine {
     fn name(&self) -> &'static str {
         self.program.info.name
+    }
+
+    fn active_files(&self) -> Vec<&'static str> {
+        self.program.info.active_files().collect()
     }
 
     fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Installation> + Send + 'a>> {

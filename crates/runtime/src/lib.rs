@@ -135,6 +135,8 @@ pub struct Runtime {
     /// Model endpoints.
     pub models: Models,
     pub(crate) engines: baton_engines::EngineRegistry,
+    /// Files that engines act on when they are started.
+    pub(crate) engine_files: Arc<[String]>,
     pub(crate) provider_cache: ProviderCache,
     pub(crate) mirrors: Mirrors,
     pub(crate) ledger: Ledger,
@@ -204,6 +206,7 @@ impl Runtime {
             addons,
             models,
             engines: engines::registry(&options),
+            engine_files: baton_engines::guarded_files().into_iter().map(str::to_owned).collect(),
             provider_cache: ProviderCache::default(),
             ledger,
             preferences,

@@ -51,7 +51,13 @@ impl CallPath {
     /// Whether the path is in the working directory or the session's directory, and not in Baton's home. Blocks.
     pub(crate) fn is_own(&self, context: &ToolContext) -> bool {
         let (cwd, workspace) = (beneath::resolve(&context.cwd), beneath::resolve(&context.session_dir));
-        let territory = Territory { cwd: &cwd, home: context.home.as_deref(), workspace: Some(&workspace) };
+        // Which files act by themselves matters to writes only.
+        let territory = Territory {
+            cwd: &cwd,
+            home: context.home.as_deref(),
+            workspace: Some(&workspace),
+            engine_files: &[],
+        };
         territory.read(&self.real) == Standing::Covered
     }
 

@@ -158,7 +158,8 @@ impl Project {
     fn is_guarded(&self, line: &str) -> bool {
         let request = with_reach(permission_request(&"c".into(), &self.work, line, ""), &self.context);
         let PermissionRequest::Shell { possible_paths, .. } = request else { panic!("{line}") };
-        let territory = Territory { cwd: &self.work, home: Some(&self.home), workspace: None };
+        let (cwd, home) = (&self.work, Some(self.home.as_path()));
+        let territory = Territory { cwd, home, workspace: None, engine_files: &[] };
         possible_paths.iter().any(|path| matches!(territory.read(Path::new(path)), Standing::EachTime(_)))
     }
 

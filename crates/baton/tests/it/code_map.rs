@@ -110,7 +110,7 @@ fn map_has_every_crate_in_a_group_that_depends_on_no_later_one() {
     for group in groups {
         seen.extend(group.iter().cloned());
         for name in group {
-            let used = dependencies(&name);
+            let used = dependencies(&name, "dependencies");
             let later: Vec<_> = used
                 .iter()
                 .filter_map(|name| name.strip_prefix("baton-"))

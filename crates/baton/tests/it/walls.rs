@@ -1,4 +1,5 @@
-//! Walls between the crates: their allowed dependencies, as ARCHITECTURE.md describes them.
+//! Walls between the crates: their allowed dependencies, as ARCHITECTURE.md describes them. A permission that nobody uses
+//! fails like a dependency that nobody allowed, so that these tables say what is, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -174,22 +175,55 @@ const WITHOUT_LIMITS: &[&str] = &[
     "protocol/src/rpc.rs",
 ];
 
-/// Wire libraries that the runtime, and the crates below it, must not use.
-const WIRE: &[&str] = &["axum", "hyper", "hyper-util", "tower", "utoipa", "tokio-rustls"];
-
-/// The doors and what they share, and what reaches other servers and the database over a network.
-const DOORS: &[&str] =
-    &["wire", "rpc", "http", "crush", "page", "cli", "baton", "testkit", "postgres", "peer"];
+/// Libraries that belong to a concept, and the crates that may use them. A library with a single user is listed: a second
+/// user is a decision.
+const OWNERS: &[(&str, &[&str])] = &[
+    // HTTP servers and TLS: the doors, and links to other servers and to the database. The runtime knows no wire.
+    ("axum", &["crush", "http", "page"]),
+    ("http-body-util", &["crush"]),
+    ("hyper", &["http"]),
+    ("hyper-util", &["http"]),
+    ("rustls", &["http", "model", "peer", "postgres"]),
+    ("rustls-platform-verifier", &["model", "postgres"]),
+    ("tokio-rustls", &["http", "peer", "postgres"]),
+    ("tower", &["http"]),
+    ("utoipa", &["http"]),
+    // HTTP clients: model providers, and commands that talk to a server.
+    ("reqwest", &["cli", "model"]),
+    ("tokio-tungstenite", &["model", "testkit"]),
+    ("tower-layer", &["model"]),
+    ("tower-service", &["model"]),
+    // Databases.
+    ("deadpool-postgres", &["postgres"]),
+    ("rusqlite", &["sql", "store"]),
+    ("tokio-postgres", &["postgres"]),
+    // The command line: flags, configuration, errors for people, logs.
+    ("anyhow", &["cli"]),
+    ("clap", &["cli"]),
+    ("clap_complete", &["cli"]),
+    ("clap_mangen", &["cli"]),
+    ("qrcodegen", &["cli"]),
+    ("toml", &["cli"]),
+    ("tracing-subscriber", &["cli"]),
+    // Tools of the native engine.
+    ("encoding_rs", &["agent"]),
+    ("globset", &["agent"]),
+    ("grep-regex", &["agent"]),
+    ("grep-searcher", &["agent"]),
+    ("ignore", &["agent"]),
+    // One concept each.
+    ("libc", &["allocator"]),
+    ("memchr", &["testkit"]),
+    ("process-wrap", &["process"]),
+    ("pulldown-cmark", &["markup"]),
+    ("rpds", &["core"]),
+    ("serde_path_to_error", &["json"]),
+    ("similar", &["markup"]),
+    ("tar", &["ops"]),
+];
 
 pub(super) fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the directory of all crates").to_owned()
-}
-
-/// The dependencies of a crate, without those of its tests.
-pub(super) fn dependencies(name: &str) -> BTreeSet<String> {
-    let text = std::fs::read_to_string(crates().join(name).join("Cargo.toml")).expect("a manifest");
-    let manifest: toml::Table = text.parse().expect("TOML");
-    manifest["dependencies"].as_table().expect("a table").keys().cloned().collect()
 }
 
 pub(super) fn all() -> BTreeSet<String> {
@@ -197,30 +231,142 @@ pub(super) fn all() -> BTreeSet<String> {
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
 }
 
+/// Dependencies of a crate in a table of its manifest, such as `dev-dependencies`, also those of one platform.
+pub(super) fn dependencies(name: &str, table: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(crates().join(name).join("Cargo.toml")).expect("a manifest");
+    let manifest: toml::Table = text.parse().expect("TOML");
+    let platforms = manifest.get("target").and_then(toml::Value::as_table).into_iter().flatten();
+    let tables = platforms.filter_map(|(_, platform)| platform.get(table)).chain(manifest.get(table));
+    tables.filter_map(toml::Value::as_table).flat_map(|table| table.keys().cloned()).collect()
+}
+
+/// The code of a crate's program: sources without comments and without tests.
+fn program_code(name: &str) -> String {
+    let is_test = |path: &Path| {
+        path.components().any(|part| part.as_os_str() == "tests")
+            || path
+                .file_stem()
+                .is_some_and(|stem| stem == "tests" || stem.to_string_lossy().ends_with("_tests"))
+    };
+    let directory = crates().join(name).join("src");
+    let inside = |path: &Path| path.strip_prefix(&directory).expect("a file of the crate").to_owned();
+    let files = sources(&directory).into_iter().filter(|(path, _)| !is_test(&inside(path)));
+    files
+        .map(|(_, text)| without_comments(text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("")))
+        .collect()
+}
+
+/// All code of a crate, with that of its tests and examples.
+fn all_code(name: &str) -> String {
+    let directories = ["src", "tests", "examples", "benches"].map(|part| crates().join(name).join(part));
+    let files =
+        directories.iter().filter(|directory| directory.exists()).flat_map(|directory| sources(directory));
+    files.map(|(_, text)| without_comments(&text)).collect()
+}
+
+fn without_comments(text: &str) -> String {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Whether code has a path that begins with a library: `name::item`, or `use name;`.
+fn names_library(code: &str, library: &str) -> bool {
+    let name = library.replace('-', "_");
+    code.match_indices(&name).any(|(at, _)| {
+        let begins = !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
+        let after = &code[at + name.len()..];
+        begins && ["::", ";", ",", "}", " as "].iter().any(|next| after.starts_with(next))
+    })
+}
+
 #[test]
 fn crates_have_exactly_the_allowed_dependencies() {
     let rules: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
     assert_eq!(all(), rules.keys().map(|name| (*name).to_owned()).collect(), "each crate has a rule");
     for (name, allowed) in rules {
-        let used = dependencies(name);
+        let used = dependencies(name, "dependencies");
         let used: BTreeSet<&str> = used.iter().filter_map(|name| name.strip_prefix("baton-")).collect();
         let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
-        assert!(used.is_subset(&allowed), "{name} must not depend on {:?}", used.difference(&allowed));
-        assert!(allowed.is_subset(&used), "{name} no longer depends on {:?}", allowed.difference(&used));
-        let code: String =
-            sources(&crates().join(name).join("src")).into_iter().map(|(_, text)| text).collect();
-        let idle: Vec<_> = used.iter().filter(|used| !code.contains(&format!("baton_{used}"))).collect();
-        assert!(idle.is_empty(), "{name} names {idle:?} in its manifest and nowhere else");
+        let (new, idle) = (&used - &allowed, &allowed - &used);
+        assert!(new.is_empty(), "{name} must not depend on {new:?}");
+        assert!(idle.is_empty(), "{name} does not depend on {idle:?}: remove them from MAY_USE");
     }
 }
 
 #[test]
-fn only_doors_use_wire_libraries() {
-    for name in all().iter().filter(|name| !DOORS.contains(&name.as_str())) {
-        let used = dependencies(name);
-        let wire: Vec<_> = WIRE.iter().filter(|library| used.contains(**library)).collect();
-        assert!(wire.is_empty(), "{name} must not depend on {wire:?}");
+fn manifests_have_no_idle_dependencies() {
+    let mut used = BTreeSet::new();
+    for name in all() {
+        let build = std::fs::read_to_string(crates().join(&name).join("build.rs")).unwrap_or_default();
+        for (table, code) in [
+            ("dependencies", program_code(&name)),
+            ("build-dependencies", without_comments(&build)),
+            ("dev-dependencies", all_code(&name)),
+        ] {
+            let listed = dependencies(&name, table);
+            let idle: Vec<_> = listed.iter().filter(|library| !names_library(&code, library)).collect();
+            assert!(idle.is_empty(), "{name} does not use {idle:?}: remove them from its {table}");
+            used.extend(listed);
+        }
     }
+    let text = std::fs::read_to_string(crates().with_file_name("Cargo.toml")).expect("a manifest");
+    let workspace: toml::Table = text.parse().expect("TOML");
+    let listed = workspace["workspace"]["dependencies"].as_table().expect("a table").keys().cloned();
+    let idle: Vec<_> = listed.filter(|library| !used.contains(library)).collect();
+    assert!(idle.is_empty(), "no crate depends on {idle:?}: remove them from the workspace");
+}
+
+#[test]
+fn libraries_have_exactly_the_allowed_users() {
+    let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for name in all() {
+        for library in dependencies(&name, "dependencies") {
+            users.entry(library).or_default().insert(name.clone());
+        }
+    }
+    for (library, owners) in OWNERS {
+        let owners = owners.iter().map(|owner| (*owner).to_owned()).collect();
+        assert_eq!(users.get(*library), Some(&owners), "the users of {library}, and those that may use it");
+    }
+    let is_listed = |library: &str| OWNERS.iter().any(|(listed, _)| *listed == library);
+    let single = users.iter().filter(|(library, users)| users.len() == 1 && !library.starts_with("baton-"));
+    let missing: Vec<_> = single.filter(|(library, _)| !is_listed(library)).collect();
+    assert!(missing.is_empty(), "libraries with one user belong into OWNERS: {missing:?}");
+}
+
+#[test]
+fn library_is_named_by_a_path_only() {
+    for code in ["use http::Uri;", "    http::Uri::default()", "use {bytes::Bytes, http};", "use http as h;"]
+    {
+        assert!(names_library(code, "http"), "{code}");
+    }
+    for code in ["crate::http::get()", "my_http::get()", "https::x", "let http = 1;", "\"http://x\""] {
+        assert!(!names_library(code, "http"), "{code}");
+    }
+    assert!(names_library("use tower_layer::Layer;", "tower-layer"));
+    assert_eq!(without_comments("a\n  // baton_x::y\n/// http::x\nb"), "a\nb\n");
+}
+
+/// Cells of the crate table of ARCHITECTURE.md: crate, what it is, what its wall keeps apart.
+fn described(page: &str) -> Vec<[&str; 3]> {
+    let start = page.find("## The map").expect("the section");
+    let rows = page[start..].lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+    let cells = rows.map_while(|row| {
+        let mut cells = row.splitn(3, " | ");
+        Some([cells.next()?.trim_end_matches('`'), cells.next()?, cells.next()?])
+    });
+    cells.collect()
+}
+
+#[test]
+fn every_wall_is_described() {
+    let page = std::fs::read_to_string(crates().with_file_name("ARCHITECTURE.md")).expect("the page");
+    let rows = described(&page);
+    assert_eq!(rows.iter().map(|[name, ..]| (*name).to_owned()).collect::<BTreeSet<_>>(), all());
+    let sentences: BTreeSet<&str> = rows.iter().map(|[_, _, wall]| *wall).collect();
+    assert_eq!(sentences.len(), rows.len(), "each wall has a sentence of its own");
+    let short: Vec<_> = rows.iter().filter(|[_, _, wall]| wall.split(' ').count() < 4).collect();
+    assert!(short.is_empty(), "these say too little about what the wall keeps apart: {short:?}");
 }
 
 /// All files of Rust in a directory, and below it.

@@ -39,6 +39,12 @@ Exit codes:
   5    a tool call was rejected, or nobody could be asked
   130  cancelled";
 
+/// Returns the help of `--engine`.
+fn engine_help() -> String {
+    let names = baton_engines::names().collect::<Vec<_>>().join(", ");
+    format!("Run the turn in another agent's program: {names}; `--model` then names one of its models")
+}
+
 /// Flags of `baton run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -51,8 +57,8 @@ pub struct RunArgs {
     /// Continue this session, given by its id or a unique prefix of it
     #[arg(long, short, value_name = "ID")]
     pub session: Option<String>,
-    /// Run the turn in another agent's program: codex, claude, pi, opencode, gemini, qwen; `--model` then names one of its models
-    #[arg(long, short, value_name = "NAME", conflicts_with_all = ["demo", "base_url"])]
+    /// Name of the engine that runs the turn.
+    #[arg(long, short, value_name = "NAME", conflicts_with_all = ["demo", "base_url"], help = engine_help())]
     pub engine: Option<String>,
     /// Approve every tool call without asking; with --continue, also calls that wait for approval already
     #[arg(long, short)]

@@ -9,7 +9,7 @@ use super::deny::{is_known, lexical};
 use super::offer::guarded_file;
 use super::shell::Line;
 use super::territory::Standing;
-use super::{Decision, ParsedRequest, Reason, Situation, Typed, address, is_shown, territory};
+use super::{Decision, ParsedRequest, Reason, Situation, Typed, address, is_shown};
 
 /// Allows a request that a grant or allow rule covers; otherwise asks.
 pub(super) fn covered(subject: &ParsedRequest<'_>, situation: &Situation<'_>) -> Decision {
@@ -100,7 +100,7 @@ impl<'a> Allowances<'a> {
             return Decision::Ask(Reason::EachTime(why));
         }
         // Rules can cover files outside the working directory, where some files need approval each time as well.
-        if let Some(why) = territory::acts_by_itself(&path) {
+        if let Some(why) = self.0.territory.acts_by_itself(&path) {
             return Decision::Ask(Reason::EachTime(why));
         }
         let by_grant = self.has(&Approval::Write {}) && standing == Standing::Covered;

@@ -24,6 +24,9 @@ pub struct Territory<'a> {
     pub home: Option<&'a Path>,
     /// The session's own directory, usually inside the home.
     pub workspace: Option<&'a Path>,
+    /// Files and directories that engines act on when they are started, wherever they are: a name, or several with slashes
+    /// between them.
+    pub engine_files: &'a [String],
 }
 
 /// Whether a grant covers a path.
@@ -53,7 +56,7 @@ const EDITOR: &str = "an editor or a shell acts on it when the directory is open
 const AGENT: &str = "an agent acts on it when it is started there";
 
 /// Names of files and directories that are executed implicitly, wherever they are. Each entry is one path component or
-/// several in a row, in lower case.
+/// several in a row, in lower case. Files of engines are not among them: [`Territory::engine_files`].
 const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".git"], GIT),
     (&[".husky"], GIT),
@@ -167,7 +170,6 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     // Baton's own configuration names the model's address, the variables of commands, and receivers of notifications.
     (&[".config", "baton"], AGENT),
     (&[".config", "crush"], AGENT),
-    (&[".config", "opencode"], AGENT),
     (&[".config", "github-copilot"], AGENT),
     // A plugin that a client named runs these without asking again.
     (&["plugin.json"], AGENT),
@@ -181,20 +183,13 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".github", "extensions"], AGENT),
     (&[".github", "mcp.json"], AGENT),
     (&[".github", "skills"], AGENT),
-    (&[".claude"], AGENT),
-    (&[".claude.json"], AGENT),
-    (&[".codex"], AGENT),
+    (&[".claude", "agents"], AGENT),
+    (&[".claude", "skills"], AGENT),
     (&[".copilot"], AGENT),
     (&[".cursor"], AGENT),
-    (&[".gemini"], AGENT),
-    (&[".opencode"], AGENT),
-    (&["opencode.json"], AGENT),
-    (&["opencode.jsonc"], AGENT),
     (&[".crush"], AGENT),
     (&["crush.json"], AGENT),
     (&[".crush.json"], AGENT),
-    (&[".pi"], AGENT),
-    (&[".qwen"], AGENT),
     (&[".windsurf"], AGENT),
     (&[".roo"], AGENT),
     (&[".continue"], AGENT),
@@ -211,7 +206,7 @@ impl Territory<'_> {
             Owner::Session(_) => Standing::Covered,
             Owner::Baton => Standing::EachTime(HOME),
             Owner::Kernel => Standing::EachTime(KERNEL),
-            Owner::User => acts_by_itself(resolved).map_or(Standing::Covered, Standing::EachTime),
+            Owner::User => self.acts_by_itself(resolved).map_or(Standing::Covered, Standing::EachTime),
             Owner::Other => Standing::Outside,
         }
     }
@@ -240,6 +235,21 @@ impl Territory<'_> {
     /// Whether a path needs approval each time, also for reading.
     pub(super) fn is_guarded(&self, resolved: &Path) -> bool {
         is_plain(resolved) && matches!(self.special_owner(resolved), Some(Owner::Baton | Owner::Kernel))
+    }
+
+    /// Returns why a file is executed implicitly, if it is.
+    #[must_use]
+    pub fn acts_by_itself(&self, path: &Path) -> Option<&'static str> {
+        let names: Vec<String> = path.components().map(|part| folded(part.as_os_str())).collect();
+        let has = |wanted: &[&str]| names.windows(wanted.len()).any(|run| run.iter().eq(wanted.iter()));
+        let listed = IMPLICITLY_EXECUTED.iter().find(|(wanted, _)| has(wanted)).map(|(_, reason)| *reason);
+        let is_engine_file = |file: &String| {
+            let file: String = fold(file).collect();
+            has(&file.split('/').collect::<Vec<_>>())
+        };
+        listed
+            .or_else(|| names.iter().any(|name| configures_hooks(name)).then_some(GIT))
+            .or_else(|| self.engine_files.iter().any(is_engine_file).then_some(AGENT))
     }
 
     fn owner<'p>(&self, path: &'p Path) -> Owner<'p> {
@@ -273,15 +283,6 @@ enum Owner<'a> {
     User,
     /// Anything else.
     Other,
-}
-
-/// Returns why a file is executed implicitly, if it is.
-#[must_use]
-pub fn acts_by_itself(path: &Path) -> Option<&'static str> {
-    let names: Vec<String> = path.components().map(|part| folded(part.as_os_str())).collect();
-    let is_in = |wanted: &[&str]| names.windows(wanted.len()).any(|run| run.iter().eq(wanted.iter()));
-    let listed = IMPLICITLY_EXECUTED.iter().find(|(wanted, _)| is_in(wanted)).map(|(_, reason)| *reason);
-    listed.or_else(|| names.iter().any(|name| configures_hooks(name)).then_some(GIT))
 }
 
 /// Whether a file configures lefthook, which has many names for it: `.lefthook-local.toml`.

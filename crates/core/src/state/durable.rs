@@ -69,7 +69,12 @@ impl Durable {
     #[must_use]
     pub fn territory<'a>(&'a self, live: &'a Live, resolved: Option<&'a Path>) -> Territory<'a> {
         let cwd = resolved.unwrap_or_else(|| Path::new(&self.facts.context.cwd));
-        Territory { cwd, home: live.home.as_deref(), workspace: live.workspace.as_deref() }
+        Territory {
+            cwd,
+            home: live.home.as_deref(),
+            workspace: live.workspace.as_deref(),
+            engine_files: &live.engine_files,
+        }
     }
 
     /// Returns the agent mode in effect: that of the running turn, or the session's.

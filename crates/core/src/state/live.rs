@@ -56,6 +56,9 @@ pub struct Live {
     pub home: Option<Arc<Path>>,
     /// The session's own directory in Baton's home, which grants do cover.
     pub workspace: Option<Arc<Path>>,
+    /// Files that engines act on when they are started, which no write grant covers.
+    #[serde(default)]
+    pub engine_files: Arc<[String]>,
 }
 
 impl Live {

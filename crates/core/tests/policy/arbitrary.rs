@@ -171,7 +171,8 @@ pub(crate) fn rules() -> impl Strategy<Value = Rules> {
 }
 
 pub(crate) fn territory() -> Territory<'static> {
-    Territory { cwd: Path::new("/w"), home: Some(Path::new("/home/.baton")), workspace: None }
+    let (cwd, home) = (Path::new("/w"), Some(Path::new("/home/.baton")));
+    Territory { cwd, home, workspace: None, engine_files: &[] }
 }
 
 pub(crate) fn grant(approval: Approval) -> Grant {

@@ -31,3 +31,14 @@ mod pi {
 mod qwen {
     scenarios! { "qwen", interactive only, steers_after_the_turn }
 }
+
+/// `scripts/test engines` selects the scenarios of a program by its name, and would pass if it had none.
+#[test]
+fn every_listed_program_has_scenarios() {
+    let (listed, source) = (include_str!("programs.txt"), include_str!("main.rs"));
+    for name in listed.lines().filter_map(|line| line.split(' ').next()) {
+        assert!(baton_engines::names().any(|engine| engine == name), "{name} is no engine");
+        let scenarios = format!("mod {name} {{\n    scenarios! {{ \"{name}\", ");
+        assert!(source.contains(&scenarios), "{name} has no scenarios");
+    }
+}

@@ -1,7 +1,7 @@
 //! Programs that print invalid output.
 
 use crate::common::run_prompt;
-use crate::setup::{ALL, codex, engine};
+use crate::setup::{all, codex, engine};
 
 #[tokio::test]
 async fn lines_that_are_not_json_are_warned_about_and_skipped() {
@@ -28,7 +28,7 @@ async fn overlong_line_is_skipped() {
 
 #[tokio::test]
 async fn garbage_alone_is_a_failure_in_every_dialect() {
-    for (name, mode) in ALL {
+    for (name, mode) in all() {
         let fixture =
             engine(name, mode, "for n in range(100): print('garbage', n)\nsys.stdout.write('{\"id\":')");
         let record = run_prompt(fixture.thread().as_mut(), "hi").await;
@@ -48,7 +48,7 @@ for kind in kinds: say(type=kind, id=1, message=3, item=[], part='x', event=None
 for value in [None, True, 0, -1.5, 'x', [], {}, [[[]]], {'id': 0}, {'id': 1}, {'method': 'x'}, {'method': 3, 'id': {}}]:
     send(value)
 ";
-    for (name, mode) in ALL {
+    for (name, mode) in all() {
         let record = run_prompt(engine(name, mode, lines).thread().as_mut(), "hi").await;
         assert!(!record.failure().is_empty(), "{name} {mode:?}: {record:#?}");
     }

@@ -4,7 +4,7 @@ use baton_engines::{Mode, Report, RunOutcome};
 use baton_protocol::tool::ResultType;
 
 use crate::common::{run, run_prompt};
-use crate::setup::{ALL, codex, configured, engine};
+use crate::setup::{all, codex, configured, engine};
 
 #[tokio::test]
 async fn stderr_is_reported_as_diagnostics() {
@@ -89,7 +89,7 @@ async fn unfinished_calls_fail_at_the_end_of_the_run() {
 
 #[tokio::test]
 async fn exit_without_output_is_a_failure_in_every_dialect() {
-    for (name, mode) in ALL {
+    for (name, mode) in all() {
         let fixture = engine(name, mode, "sys.stderr.write('boom')\nsys.exit(7)");
         let record = run_prompt(fixture.thread().as_mut(), "hi").await;
         assert!(record.failure().contains("failed (rc=7)"), "{name} {mode:?}: {record:#?}");

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use baton_engines::{EngineRegistry, EngineResources, EngineSettings};
 
 use crate::common::{Fixture, run_prompt};
-use crate::setup::{ALL, write_program};
+use crate::setup::{all, write_program};
 
 #[tokio::test]
 async fn missing_program_is_reported_with_advice() {
-    for (name, mode) in ALL {
+    for (name, mode) in all() {
         let fixture = Fixture::new(name, |directory| EngineSettings {
             program: Some(directory.join("nowhere")),
             mode,
@@ -80,7 +80,7 @@ async fn model_name_selects_the_engine() {
     let resources = EngineResources { environment: Vec::new(), scratch: directory.path().join("scratch") };
     let registry = EngineRegistry::new(settings, resources);
     let names: Vec<_> = registry.all().map(|engine| engine.name()).collect();
-    assert_eq!(names, ["codex", "claude", "pi", "opencode", "gemini", "qwen", "acp:goose"]);
+    assert!(names.iter().copied().eq(baton_engines::names().chain(["acp:goose"])), "{names:?}");
     for (model, expected) in [
         ("codex", Some(("codex", None))),
         ("codex/", Some(("codex", None))),

@@ -78,16 +78,7 @@ pub(crate) fn write_program(path: &Path, text: &str) {
 }
 
 /// All engines in all modes.
-pub(crate) const ALL: [(&str, Mode); 11] = [
-    ("codex", Mode::Interactive),
-    ("codex", Mode::Exec),
-    ("claude", Mode::Interactive),
-    ("claude", Mode::Exec),
-    ("opencode", Mode::Interactive),
-    ("opencode", Mode::Exec),
-    ("pi", Mode::Interactive),
-    ("pi", Mode::Exec),
-    ("gemini", Mode::Interactive),
-    ("qwen", Mode::Interactive),
-    ("acp:other", Mode::Interactive),
-];
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, Mode)> {
+    let names = baton_engines::names().chain(["acp:other"]);
+    names.flat_map(|name| [Mode::Interactive, Mode::Exec].map(|mode| (name, mode)))
+}

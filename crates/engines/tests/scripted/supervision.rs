@@ -7,7 +7,7 @@ use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::Verdict;
 
 use crate::common::{run, run_prompt, run_prompt_with_verdict};
-use crate::setup::{ALL, codex, engine, limited};
+use crate::setup::{all, codex, engine, limited};
 
 /// `codex app-server`, which handles a turn with `work()`.
 const APP_SERVER: &str = "
@@ -33,7 +33,7 @@ const SHORT: Option<Duration> = Some(Duration::from_millis(500));
 
 #[tokio::test]
 async fn program_without_output_is_ended() {
-    for (name, mode) in ALL {
+    for (name, mode) in all() {
         // Both limits: some programs may be silent until their model answers.
         let limits = TimeLimits { startup: SHORT, silence: SHORT, total: None };
         let fixture = limited(name, mode, "time.sleep(1000)", limits);

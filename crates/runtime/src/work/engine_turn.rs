@@ -117,7 +117,7 @@ impl EngineTurn<'_> {
         if scope.engine.is_trusted(engine, &self.settings.cwd) {
             return None;
         }
-        if let Some(untrusted) = trust::untrusted(&scope.runtime, engine, &self.settings.cwd).await {
+        if let Some(untrusted) = trust::untrusted(&scope.runtime, self.engine, &self.settings.cwd).await {
             let wants = Box::new(untrusted.request(engine));
             let reference = trust::REFERENCE.to_owned();
             self.sink.forward(Report::Wants { reference, call: None, wants }).await;

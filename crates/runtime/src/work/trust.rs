@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_disk::blocking;
+use baton_engines::Engine;
 use baton_files::locations::Location;
 use baton_protocol::Json;
 use baton_protocol::permission::PermissionRequest;
@@ -24,56 +25,31 @@ pub(super) struct Untrusted {
     names: Vec<&'static str>,
 }
 
-/// Returns the names of files and directories in which a program looks for hooks, servers or plugins.
-fn active_names(engine: &str) -> &'static [&'static str] {
-    match engine {
-        "claude" => &[".claude", ".mcp.json"],
-        "codex" => &[".codex"],
-        "opencode" => &[".opencode", "opencode.json", "opencode.jsonc"],
-        "pi" => &[".pi"],
-        // Commands inherit the variables of `.env`: `BASH_ENV` names a script that every shell runs.
-        "gemini" => &[".gemini", ".env"],
-        "qwen" => &[".qwen", ".env"],
-        _ => &[
-            ".claude",
-            ".mcp.json",
-            ".codex",
-            ".opencode",
-            "opencode.json",
-            "opencode.jsonc",
-            ".pi",
-            ".gemini",
-            ".qwen",
-            ".env",
-        ],
-    }
-}
-
 /// Looks for files that a program would act on, in a directory and its parents up to the root of the repository. Returns
 /// `None` if there are none, or if the directory is trusted. A directory that cannot be read is not trusted.
-pub(super) async fn untrusted(runtime: &Runtime, engine: &'static str, cwd: &Path) -> Option<Untrusted> {
+pub(super) async fn untrusted(runtime: &Runtime, engine: &dyn Engine, cwd: &Path) -> Option<Untrusted> {
+    let active = engine.active_files();
     let names = match Location::of(cwd.to_owned()).await {
         Ok(Location { key, .. }) => {
-            let (root, start) = (PathBuf::from(key), cwd.to_owned());
-            blocking::run(move || found(engine, &start, &root)).await.ok()
+            let (root, start, active) = (PathBuf::from(key), cwd.to_owned(), active.clone());
+            blocking::run(move || found(active, &start, &root)).await.ok()
         }
         Err(_) => None,
     };
-    let names = names.unwrap_or_else(|| active_names(engine).to_vec());
+    let names = names.unwrap_or(active);
     if names.is_empty() || runtime.locations.is_trusted(cwd.to_owned()).await == Ok(true) {
         return None;
     }
     Some(Untrusted { directory: cwd.to_owned(), names })
 }
 
+/// Returns those of the names that exist in a directory or its parents up to the root. Blocks.
 #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
-fn found(engine: &str, start: &Path, root: &Path) -> Vec<&'static str> {
+fn found(mut names: Vec<&'static str>, start: &Path, root: &Path) -> Vec<&'static str> {
     let start = start.canonicalize().unwrap_or_else(|_| start.to_owned());
     let directories: Vec<&Path> = start.ancestors().take_while(|parent| parent.starts_with(root)).collect();
-    let exists = |name: &&'static str| {
-        directories.iter().any(|directory| directory.join(name).symlink_metadata().is_ok())
-    };
-    active_names(engine).iter().copied().filter(exists).collect()
+    names.retain(|name| directories.iter().any(|directory| directory.join(name).symlink_metadata().is_ok()));
+    names
 }
 
 impl Untrusted {
@@ -107,15 +83,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap().join("repo");
         std::fs::create_dir_all(root.join("a/b")).unwrap();
-        std::fs::create_dir(root.parent().unwrap().join(".claude")).unwrap();
-        let look = |engine: &str| found(engine, &root.join("a/b"), &root);
-        assert!(look("claude").is_empty(), "files above the repository are the user's own");
-        std::fs::create_dir(root.join("a/.claude")).unwrap();
-        std::os::unix::fs::symlink("/nowhere", root.join(".mcp.json")).unwrap();
-        assert_eq!(look("claude"), [".claude", ".mcp.json"], "dangling links count");
-        assert!(look("codex").is_empty());
-        assert_eq!(look("unknown"), [".claude", ".mcp.json"]);
+        std::fs::create_dir(root.parent().unwrap().join(".toy")).unwrap();
+        let look = || found(vec![".toy", "toy.json", ".env"], &root.join("a/b"), &root);
+        assert!(look().is_empty(), "files above the repository are the user's own");
+        std::fs::create_dir(root.join("a/.toy")).unwrap();
+        std::os::unix::fs::symlink("/nowhere", root.join("toy.json")).unwrap();
+        assert_eq!(look(), [".toy", "toy.json"], "dangling links count");
         std::fs::write(root.join(".env"), "BASH_ENV=./evil.sh").unwrap();
-        assert_eq!((look("qwen"), look("gemini"), look("codex")), (vec![".env"], vec![".env"], vec![]));
+        assert_eq!(look(), [".toy", "toy.json", ".env"]);
     }
 }

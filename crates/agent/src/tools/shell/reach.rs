@@ -89,7 +89,13 @@ fn reached(line: &Commands<'_>, around: &LineContext) -> Option<PathBuf> {
     let workspace = beneath::resolve(&around.workspace);
     let mut shell = ShellState {
         around,
-        territory: Territory { cwd: &around.cwd, home: Some(&around.home), workspace: Some(&workspace) },
+        // Which files act by themselves matters to writes of tools only.
+        territory: Territory {
+            cwd: &around.cwd,
+            home: Some(&around.home),
+            workspace: Some(&workspace),
+            engine_files: &[],
+        },
         directories: vec![absolute(&around.cwd, "")],
         variables: Variables::new(&around.environment),
         budget: Budget::new(),

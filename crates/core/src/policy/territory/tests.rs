@@ -9,6 +9,7 @@ fn territory(cwd: &str) -> Territory<'_> {
         cwd: Path::new(cwd),
         home: Some(Path::new("/home/ann/.baton")),
         workspace: Some(Path::new("/home/ann/.baton/session-state/s1")),
+        engine_files: &[],
     }
 }
 
@@ -88,7 +89,8 @@ fn implicitly_executed_files_need_approval_each_time() {
         ".config/git/config",
         ".envrc",
         ".vscode/tasks.json",
-        ".claude/settings.json",
+        ".claude/agents/x.md",
+        ".claude/skills/x/SKILL.md",
         ".agents/skills/x/SKILL.md",
         ".github/hooks/x.json",
         ".github/extensions/x/extension.mjs",
@@ -96,7 +98,6 @@ fn implicitly_executed_files_need_approval_each_time() {
         ".github/skills/x/SKILL.md",
         ".mcp.json",
         ".config/baton/config.toml",
-        ".config/opencode/opencode.json",
         "kit/hooks.json",
         "kit/hooks/hooks.json",
         "kit/plugin.json",
@@ -117,7 +118,6 @@ fn implicitly_executed_files_need_approval_each_time() {
         ".config/tmux/tmux.conf",
         ".config/direnv/direnvrc",
         ".xsessionrc",
-        ".claude.json",
         "lefthook.yml",
         "lefthook.yaml",
         ".lefthook.toml",
@@ -142,6 +142,28 @@ fn implicitly_executed_files_need_approval_each_time() {
         "emacs",
     ] {
         assert_eq!(at.write(&Path::new("/home/ann/src").join(path)), Standing::Covered, "{path}");
+    }
+}
+
+#[test]
+fn files_of_engines_are_not_covered() {
+    let engine_files = [".Toy", "toy.json", ".config/toy"].map(str::to_owned);
+    let at = Territory { engine_files: &engine_files, ..territory("/home/ann/src") };
+    for (path, covered) in [
+        (".toy", false),
+        (".TOY/settings.json", false),
+        ("a/.toy/hooks/x.sh", false),
+        ("toy.json", false),
+        (".config/toy/x", false),
+        (".config/other", true),
+        ("toy", true),
+        ("a.toy", true),
+        ("config/toy", true),
+    ] {
+        let path = Path::new("/home/ann/src").join(path);
+        let expected = if covered { Standing::Covered } else { Standing::EachTime(AGENT) };
+        assert_eq!(at.write(&path), expected, "{}", path.display());
+        assert_eq!(at.read(&path), Standing::Covered, "reading changes nothing");
     }
 }
 

@@ -321,6 +321,7 @@ impl Loading {
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
+        session.live.engine_files = self.runtime.engine_files.clone();
         let handle = Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone());
         let port = Arc::new(AddonPort { handle, publisher: self.hub.clone() });
         let (addons, trust) = (&self.runtime.addons, Arc::<SessionTrust>::default());

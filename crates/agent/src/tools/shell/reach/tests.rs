@@ -44,7 +44,8 @@ fn lines_reach_batons_home_by_many_names() {
         let PermissionRequest::Shell { possible_paths, .. } = with_reach(request, &around) else {
             panic!("{line}")
         };
-        let territory = Territory { cwd: &work, home: Some(&home), workspace: Some(&around.workspace) };
+        let workspace = Some(around.workspace.as_path());
+        let territory = Territory { cwd: &work, home: Some(&home), workspace, engine_files: &[] };
         let is_guarded = |path: &String| matches!(territory.read(Path::new(path)), Standing::EachTime(_));
         possible_paths.iter().any(|path| is_guarded(path) && path != "/dev/null")
     };

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use baton_ask::{Close, Configure, ShutDown};
 use baton_core::ask::RequestLogin;
+use baton_core::policy::territory::Standing;
 use baton_core::{Profile, Session};
 use baton_protocol::SessionId;
 use baton_store::{Seq, StoreError};
@@ -20,6 +21,19 @@ async fn close_of_the_last_client_closes_the_session() {
     assert!(client.closed().await.contains(&"session.shutdown".to_owned()));
     gone(&handle).await;
     assert!(!world.is_live() && world.holder().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_grant_covers_files_of_engines() {
+    let world = World::new();
+    let (handle, _client) = world.create().await;
+    let session = handle.inspect().await.unwrap().session;
+    let territory = session.durable.territory(&session.live, None);
+    assert_eq!(territory.write(&territory.cwd.join("src/main.rs")), Standing::Covered);
+    for file in baton_engines::guarded_files() {
+        let standing = territory.write(&territory.cwd.join("project").join(file));
+        assert!(matches!(standing, Standing::EachTime(_)), "{file}: {standing:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

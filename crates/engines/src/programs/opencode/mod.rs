@@ -2,10 +2,55 @@
 
 mod exec;
 
-pub(crate) use exec::OpencodeExec;
-
-use crate::acp::AcpProgram;
+use self::exec::OpencodeExec;
+use crate::Mode;
+use crate::acp::{Acp, AcpProgram};
+use crate::login::Credentials;
+use crate::program::{Keys, ProgramInfo};
 use crate::retry::{FailedCall, FailureLog};
+
+/// Facts about opencode.
+pub(super) const INFO: ProgramInfo = ProgramInfo {
+    name: "opencode",
+    command: "opencode",
+    install: "Install it with `npm install -g opencode-ai`.",
+    login: "Log in with `opencode auth login`, or set the provider's API key.",
+    keys: Keys::Any,
+    credentials: |_| Some(CREDENTIALS),
+    project_files: &[".opencode", "opencode.json", "opencode.jsonc"],
+    variable_files: &[],
+    user_files: &[".config/opencode"],
+    oldest: [1, 0, 0],
+    reserved_args: &["run", "acp", "serve", "--format", "--session", "-s", "--continue", "-c", "--fork"],
+    adapter: |_, mode| match mode {
+        Mode::Interactive => Box::new(Acp::new(ACP)),
+        Mode::Exec => Box::<OpencodeExec>::default(),
+    },
+};
+
+/// Paths are below the home: variables can move both directories, and name further files.
+const CREDENTIALS: Credentials = Credentials {
+    directory: ("", ""),
+    files: &[
+        (".local/share/opencode/auth.json", &["\""]),
+        (".config/opencode/opencode.json", &["provider"]),
+        (".config/opencode/opencode.jsonc", &["provider"]),
+        (".config/opencode/config.json", &["provider"]),
+    ],
+    variables: &[
+        "*_KEY",
+        "*_TOKEN",
+        "*_CREDENTIALS",
+        "AWS_PROFILE",
+        "XDG_DATA_HOME",
+        "XDG_CONFIG_HOME",
+        "OPENCODE_CONFIG",
+        "OPENCODE_CONFIG_DIR",
+        "OPENCODE_CONFIG_CONTENT",
+    ],
+    // It has models that need no login.
+    without: "seems to have no provider: it uses opencode's own free models, if it can reach them",
+};
 
 /// By default opencode runs every tool that its model calls within the project. With this variable it asks first, and
 /// denies the call in exec mode, in which it cannot ask.
@@ -22,7 +67,7 @@ const FAILURE_LOG: FailureLog = FailureLog {
 };
 
 /// Opencode as a program that speaks ACP.
-pub(crate) const ACP: AcpProgram = AcpProgram {
+const ACP: AcpProgram = AcpProgram {
     name: "opencode acp",
     args: &["acp"],
     permissions: PERMISSIONS,

@@ -5,21 +5,62 @@ mod approvals;
 mod exec;
 mod items;
 
-pub(crate) use app_server::CodexAppServer;
-pub(crate) use exec::CodexExec;
-
 use baton_protocol::event::AssistantUsage;
 use serde_json::{Value, json};
 
-use crate::Report;
+use self::app_server::CodexAppServer;
+use self::exec::CodexExec;
 use crate::adapter::LaunchContext;
 use crate::json::number;
+use crate::login::{Credentials, NO_CREDENTIALS};
+use crate::program::{Keys, ProgramInfo};
 use crate::retry::Retry;
+use crate::{Mode, Report};
+
+/// Facts about codex.
+pub(super) const INFO: ProgramInfo = ProgramInfo {
+    name: "codex",
+    command: "codex",
+    install: "Install it with `npm install -g @openai/codex`.",
+    login: LOGIN,
+    keys: Keys::Own(&["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"]),
+    credentials: |mode| {
+        Some(Credentials {
+            directory: ("CODEX_HOME", ".codex"),
+            files: &[
+                ("auth.json", &[]),
+                // A configured provider or address may need no login, and credentials can be in a keyring.
+                ("config.toml", &["model_provider", "oss", "openai_base_url", "cli_auth_credentials_store"]),
+            ],
+            variables: match mode {
+                Mode::Interactive => &[],
+                Mode::Exec => &["CODEX_API_KEY", "CODEX_ACCESS_TOKEN"],
+            },
+            without: NO_CREDENTIALS,
+        })
+    },
+    project_files: &[".codex"],
+    variable_files: &[],
+    user_files: &[],
+    oldest: [0, 100, 0],
+    reserved_args: &[
+        "--json",
+        "--skip-git-repo-check",
+        "--output-schema",
+        "--output-last-message",
+        "--color",
+        "-o",
+    ],
+    adapter: |_, mode| match mode {
+        Mode::Interactive => Box::<CodexAppServer>::default(),
+        Mode::Exec => Box::<CodexExec>::default(),
+    },
+};
 
 /// How to log in, in sentences.
-pub(crate) const LOGIN: &str = "Log in with `codex login`, or pass a key to `codex login --with-api-key`.";
+const LOGIN: &str = "Log in with `codex login`, or pass a key to `codex login --with-api-key`.";
 
-/// What the messages begin with by which codex announces that it repeats a model call.
+/// Start of the messages with which codex announces that it repeats a model call.
 const RECONNECTING: &str = "Reconnecting... ";
 
 /// Returns the arguments that both modes put before the subcommand.
