@@ -5,7 +5,7 @@ use baton_protocol::rpc::{CallId, Incoming, Outgoing, RpcError};
 use bytes::{Bytes, BytesMut};
 
 /// Limit on bodies: small, so that short inputs exceed it.
-const MAX_BODY: usize = 4096;
+const MAX_BODY: usize = 1024;
 
 /// Decodes a stream of frames and the messages in them. The chunks in which a stream arrives change nothing, no body exceeds the
 /// limit, and a message that is sent on is the same message.
