@@ -49,6 +49,8 @@ pub use outcome::{Contents, ToolCallError, contents};
 pub use server::{Server, ServerStatus};
 pub use shared::Pool;
 pub use tool::RemoteTool;
+#[doc(hidden)]
+pub use wire::read_messages;
 pub use wire::{Challenge, Progress, ServerCall, fetch_text};
 
 /// A boxed future.

@@ -142,6 +142,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // For tests.
     ("testkit", &["protocol"]),
+    ("fuzz", &["core", "json", "markup", "mcp", "ops", "protocol", "store"]),
 ];
 
 /// Files that read JSON without the limits of `baton_json`.

@@ -40,6 +40,8 @@ pub(crate) use self::remote::Authorization;
 pub(crate) use self::remote::read;
 pub use self::remote::{Challenge, fetch_text};
 use self::stdio::Process;
+#[doc(hidden)]
+pub use self::stdio::read_messages;
 use crate::client::McpClient;
 use crate::config::{Remote, RemoteKind};
 use crate::http::Http;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_process::Start;
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -72,8 +72,7 @@ impl Process {
             following.abort();
             gone.cancel();
         });
-        let stdout = Stdout { lines: OutputLines::new(stdout, LONGEST), log: log.clone() };
-        Ok((process, Stdin::new(stdin, tasks), stdout))
+        Ok((process, Stdin::new(stdin, tasks), Stdout::new(stdout, LONGEST, log)))
     }
 
     /// Returns the exit status, waiting a moment for it.
@@ -162,12 +161,17 @@ impl Outlet for Stdin {
 }
 
 /// The standard output of a program.
-pub(super) struct Stdout {
-    lines: OutputLines<ChildStdout>,
+pub(super) struct Stdout<R = ChildStdout> {
+    lines: OutputLines<R>,
+    longest: usize,
     log: ServerLog,
 }
 
-impl Stdout {
+impl<R: AsyncRead + Unpin> Stdout<R> {
+    fn new(output: R, longest: usize, log: &ServerLog) -> Self {
+        Self { lines: OutputLines::new(output, longest), longest, log: log.clone() }
+    }
+
     async fn message(&mut self) -> Option<Message> {
         loop {
             match self.lines.next().await? {
@@ -178,8 +182,9 @@ impl Stdout {
                 }
                 OutputLine::TooLong => {
                     // It may have been the answer to any call, so no call can be answered any more with certainty.
+                    let longest = self.longest;
                     self.log
-                        .add(&format!("sent a message of more than {LONGEST} bytes; closing the connection"));
+                        .add(&format!("sent a message of more than {longest} bytes; closing the connection"));
                     return None;
                 }
             }
@@ -191,6 +196,16 @@ impl Inlet for Stdout {
     fn next(&mut self) -> Working<'_, Option<Message>> {
         Box::pin(self.message())
     }
+}
+
+/// Reads the messages of a program's output, for the fuzz target: as bytes that could be sent on. Nothing else calls it.
+#[doc(hidden)]
+pub async fn read_messages(output: impl AsyncRead + Unpin, longest: usize, log: &ServerLog) -> Vec<Vec<u8>> {
+    let (mut output, mut messages) = (Stdout::new(output, longest, log), Vec::new());
+    while let Some(message) = output.message().await {
+        messages.push(message.into_bytes());
+    }
+    messages
 }
 
 #[cfg(test)]

@@ -342,8 +342,13 @@ fn wide_meaning(kind: Kind, name: &str) -> String {
     format!("any `{name}` command; {can}")
 }
 
+/// Removes the blanks around a line, except one behind a backslash: `rm \ ` removes a file, `rm` none.
 fn trim(text: &str) -> &str {
-    text.trim_matches([' ', '\t', '\n'])
+    const BLANKS: [char; 3] = [' ', '\t', '\n'];
+    let text = text.trim_start_matches(BLANKS);
+    let trimmed = text.trim_end_matches(BLANKS).len();
+    let is_escaped = text[..trimmed].ends_with('\\') && trimmed < text.len();
+    &text[..trimmed + usize::from(is_escaped)]
 }
 
 #[cfg(test)]

@@ -124,6 +124,15 @@ fn arguments_that_write_or_run_need_the_exact_line() {
 }
 
 #[test]
+fn escaped_blank_at_the_end_is_in_the_grant() {
+    let (blank, joined) = ("rm \\ ", "rm \\\n");
+    assert_eq!(default_offer(blank), [blank]);
+    assert!(covered(blank, &[blank]) && covered(joined, &[joined]));
+    assert!(!covered(joined, &[blank]) && !covered(blank, &[joined]), "one names a file");
+    assert!(covered("  rm \\  \n", &[blank]), "blanks behind it are none of the line");
+}
+
+#[test]
 fn offers_have_meanings() {
     let offers = |line: &str| {
         let all = Line::parse(line).offers().into_iter();

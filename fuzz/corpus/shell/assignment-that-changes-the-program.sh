@@ -1,0 +1,1 @@
+PATH=. LD_PRELOAD+=./x.so git status

@@ -1,0 +1,1 @@
+sleep 1 & case x in x) rm;; esac |& cat

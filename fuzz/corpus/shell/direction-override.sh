@@ -1,0 +1,1 @@
+echo "‮" fdp.exe; ls ⁦x⁩

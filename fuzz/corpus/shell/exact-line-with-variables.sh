@@ -1,0 +1,1 @@
+cp "$HOME/a" ${TMP}/b'c d'e\ f

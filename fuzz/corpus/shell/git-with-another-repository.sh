@@ -1,0 +1,1 @@
+git -C x --git-dir=y -c core.pager=rm status

@@ -1,0 +1,1 @@
+ls * ?.rs [a-z]* ~ ~/x ~root ~+ [ -f x ]

@@ -1,0 +1,3 @@
+git status \
+  --short \
+  src

@@ -1,0 +1,2 @@
+git status && ls -la || echo no; cat a | sort
+wc -l

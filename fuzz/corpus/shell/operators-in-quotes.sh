@@ -1,0 +1,1 @@
+git commit -m "a; rm -rf / && b | c" '$(id)'

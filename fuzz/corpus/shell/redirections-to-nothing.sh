@@ -1,0 +1,1 @@
+make 2>&1 >/dev/null </dev/null 2>> /dev/null

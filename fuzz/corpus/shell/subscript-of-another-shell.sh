@@ -1,0 +1,1 @@
+echo $x[rm] =ls %1 ^a^b !!

