@@ -1,7 +1,6 @@
-"""Measures fan-out to many clients and the opening of long sessions in detail.
+"""Measures fan-out to many clients and the opening of long sessions in detail, then single functions.
 
-Prints figures and their ratios. Started by `bench/run micro`. Durable appends have their own command:
-`cargo run --release -p baton-store --example throughput`.
+Prints figures and their ratios, and what the benchmarks of the crates print. Started by `bench/run micro`.
 """
 
 import json
@@ -32,7 +31,8 @@ def main():
     with programs.scratch() as scratch, serving(programs.scripted_model()) as endpoints:
         fan_out(runtime, endpoints, scratch)
         opening(runtime, endpoints, scratch, options.events)
-    print("\nDurable appends, compared with plain SQLite: cargo run --release -p baton-store --example throughput")
+    print(flush=True)
+    programs.bench("-p", "baton-core", "-p", "baton-protocol", "-p", "baton-store")
 
 
 def fan_out(runtime, endpoints, scratch):

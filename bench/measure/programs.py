@@ -26,6 +26,12 @@ def build(*arguments):
         raise Unavailable("cargo build failed; see above. `--no-build` uses the existing build.")
 
 
+def bench(*arguments):
+    """Runs benchmarks of crates, which print their figures."""
+    if subprocess.run(["cargo", "bench", "--quiet", *arguments], cwd=ROOT).returncode:
+        raise Unavailable("cargo bench failed; see above.")
+
+
 def target():
     """Returns cargo's directory of release builds."""
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"

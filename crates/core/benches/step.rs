@@ -1,15 +1,14 @@
-//! Runs turns of a session without I/O, for counting their instructions: what the core costs, the policy included.
+//! Turns of a session without I/O, the policy included: `cargo bench -p baton-core --bench step`.
 //!
-//! Two runs with different numbers of turns differ by the cost of the turns alone:
+//! Instructions depend on no clock. Two runs with different numbers of turns differ by the cost of the turns alone; the path
+//! of the program is in the output of `cargo bench -p baton-core --bench step --no-run`:
 //!
 //! ```text
-//! cargo build --release -p baton-core --example turn_cost
-//! for n in 100 300; do valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/turn_cost ask $n; done
+//! for n in 100 300; do
+//!     valgrind --tool=callgrind --callgrind-out-file=/dev/null PROGRAM --bench Ask --sample-count 1 --sample-size $n
+//! done
 //! ```
-#![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for people")]
-
-use std::env::args;
-use std::hint::black_box;
+#![allow(clippy::expect_used, reason = "a benchmark panics on errors")]
 
 use baton_core::ask::{AnswerRequest, SendPrompt};
 use baton_core::policy::Advice;
@@ -21,9 +20,10 @@ use baton_protocol::event::{Body, Prompt, ToolRequest, WorkContext};
 use baton_protocol::permission::{PermissionRequest, ShellCommand, Verdict};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Author, ClientId, RequestId, Timestamp, ToolCallId};
+use divan::{Bencher, black_box};
 
 /// Kind of turn.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     /// The model answers.
     Plain,
@@ -36,25 +36,19 @@ enum Kind {
 }
 
 fn main() {
-    let kind = match args().nth(1).as_deref() {
-        Some("plain") => Kind::Plain,
-        Some("tool") => Kind::Tool,
-        Some("granted") => Kind::Granted,
-        _ => Kind::Ask,
-    };
-    let turns: u64 = args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(100);
-    let mut shell = Shell::new();
-    (0..turns).for_each(|turn| shell.turn(kind, turn));
-    println!("{turns} turns, {} steps, {} bytes", shell.steps, shell.bytes);
+    divan::main();
 }
 
-/// Takes steps, and serialises what is recorded and shown.
+#[divan::bench(args = [Kind::Plain, Kind::Tool, Kind::Ask, Kind::Granted])]
+fn turn(bencher: Bencher<'_, '_>, kind: Kind) {
+    let mut shell = Shell::new();
+    bencher.bench_local(|| shell.turn(kind));
+}
+
+/// Takes steps, and starts no work.
 struct Shell {
     session: Session,
     steps: u64,
-    bytes: usize,
-    /// Used for all events: how a growing buffer is moved depends on everything else in the heap.
-    buffer: Vec<u8>,
     work: Option<(WorkId, Work)>,
     request: Option<RequestId>,
 }
@@ -62,7 +56,7 @@ struct Shell {
 impl Shell {
     fn new() -> Self {
         let session = Session::new("s".parse().expect("a session id"));
-        let mut shell = Self { session, steps: 0, bytes: 0, buffer: Vec::new(), work: None, request: None };
+        let mut shell = Self { session, steps: 0, work: None, request: None };
         let context = WorkContext { cwd: "/work".into(), ..WorkContext::default() };
         shell.take(Input::Create {
             context,
@@ -85,9 +79,7 @@ impl Shell {
                     if let Body::PermissionRequested(requested) = &event.body {
                         self.request = Some(requested.request_id.clone());
                     }
-                    self.buffer.clear();
-                    serde_json::to_writer(&mut self.buffer, &event).expect("an event");
-                    self.bytes += black_box(&self.buffer).len();
+                    black_box(event);
                 }
                 Output::Start(id, work) => self.work = Some((id, work)),
                 _ => {}
@@ -104,13 +96,13 @@ impl Shell {
         self.take(Input::Ask { id: AskId(self.steps + 1), ask });
     }
 
-    fn turn(&mut self, kind: Kind, turn: u64) {
+    fn turn(&mut self, kind: Kind) {
         let prompt = Box::new(Prompt { text: "what is in here?".into(), ..Prompt::default() });
         self.ask(SendPrompt { prompt }.into());
         let content = "what is in here?".into();
         self.finish(WorkResult::PreparePrompt(PreparedPrompt { content, ..PreparedPrompt::default() }));
         if kind != Kind::Plain {
-            let call = ToolCallId(format!("call-{turn}"));
+            let call = ToolCallId(format!("call-{}", self.steps));
             self.finish(answer(vec![tool_request(&call)]));
             let wants = (kind != Kind::Tool).then(|| shell_request(&call));
             let (route, advice) = (Route::BuiltIn, Advice::None);

@@ -1,18 +1,15 @@
-//! Measures the cost of a decision of the permission policy, parsing included. The limit is 20 µs a call for a typical
-//! line.
+//! Decisions of the permission policy about shell commands, parsing included: `cargo bench -p baton-core --bench policy`.
 //!
-//! `cargo run --release -p baton-core --example policy_cost`
-#![allow(clippy::print_stdout, reason = "a program for people")]
+//! The limit is 20 µs for a typical line.
 
-use std::hint::black_box;
 use std::path::Path;
-use std::time::Instant;
 
 use baton_core::policy::territory::Territory;
 use baton_core::policy::{Advice, Grant, Situation, decide};
 use baton_protocol::event::PermissionMode;
 use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::rules::{Rule, RuleKind, Rules};
+use divan::{Bencher, black_box};
 
 const LINES: [&str; 5] = [
     "echo hello",
@@ -21,9 +18,13 @@ const LINES: [&str; 5] = [
     "grep -rn 'fn main' src | sort | uniq | wc -l; cat Cargo.toml",
     "for f in *.rs; do sed -i 's/a/b/' \"$f\"; done",
 ];
-const ROUNDS: u32 = 20_000;
 
 fn main() {
+    divan::main();
+}
+
+#[divan::bench(args = LINES)]
+fn decision(bencher: Bencher<'_, '_>, line: &str) {
     let identifiers = ["echo", "ls", "head", "git status", "grep", "sort", "uniq", "wc", "cat", "make:*"];
     let grants = identifiers.map(|id| Grant {
         approval: Approval::Commands { command_identifiers: vec![id.to_owned()] },
@@ -45,14 +46,8 @@ fn main() {
         advice: Advice::None,
         cwd: "/work",
     };
-    for line in LINES {
-        let request = shell(line);
-        let start = Instant::now();
-        for _ in 0..ROUNDS {
-            black_box(decide(black_box(&request), &situation));
-        }
-        println!("{:>8.2} µs  {line}", start.elapsed().as_secs_f64() * 1e6 / f64::from(ROUNDS));
-    }
+    let request = shell(line);
+    bencher.bench_local(|| decide(black_box(&request), black_box(&situation)));
 }
 
 fn shell(line: &str) -> PermissionRequest {
