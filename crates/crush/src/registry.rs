@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use baton_core::Session;
+use baton_files::context;
 use baton_protocol::SessionId;
+use baton_runtime::Runtime;
+use baton_runtime::lifecycle::Observer;
 use baton_store::Seq;
 use tokio::sync::Notify;
 use tracing::Instrument as _;
@@ -16,8 +19,6 @@ use super::claims::{Claims, GracePeriods, NotAttached, Retired};
 use super::sessions::is_busy;
 use super::workspace::{Workspace, WorkspaceSettings};
 use super::{events, lock};
-use baton_runtime::lifecycle::Observer;
-use baton_runtime::{Runtime, context};
 
 /// Maximum number of workspaces.
 const MAX_WORKSPACES: usize = 1024;

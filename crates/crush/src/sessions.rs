@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use baton_core::Change;
 use baton_core::ask::Amend;
+use baton_history::metadata;
 use baton_protocol::SessionId;
+use baton_runtime::session::subscription::NoEvents;
 use baton_store::Summary;
 use http::StatusCode;
 use serde::Deserialize;
@@ -17,8 +19,6 @@ use super::fold;
 use super::watch::fold_history;
 use super::wire::{Message, MessageRole, Session, seconds};
 use super::workspace::creating_client;
-use baton_runtime::metadata;
-use baton_runtime::session::subscription::NoEvents;
 
 /// Titles that the client gives to a session before its first prompt.
 const PLACEHOLDERS: [&str; 4] = ["", "New Session", "Untitled Session", "non-interactive"];

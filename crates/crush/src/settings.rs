@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use baton_providers::Models;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::fold::PROVIDER;
 use super::lock;
 use super::workspace::Workspace;
-use baton_runtime::providers::Models;
 
 /// Time limit for listing the models of a provider.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);

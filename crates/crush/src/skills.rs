@@ -5,7 +5,7 @@ use std::path::Path;
 use axum::Json;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use baton_runtime::skills::overview::{self, SkillOverview};
+use baton_addons::skills::overview::{self, SkillOverview};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

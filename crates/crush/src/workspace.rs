@@ -11,9 +11,13 @@ use std::time::Instant;
 
 use baton_core::ask::{Abort, Amend, SendPrompt};
 use baton_core::{Change, Profile};
+use baton_history::metadata;
 use baton_protocol::event::{AbortReason, Prompt};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Author, ClientId, PromptId, SessionId};
+use baton_runtime::Runtime;
+use baton_runtime::session::subscription::NoEvents;
+use baton_runtime::session::{Failure, Handle, JoinKind, JoinRequest};
 use baton_store::Summary;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -25,10 +29,6 @@ use super::feed::{Feed, Reader};
 use super::settings::{ChangedSettings, ModelCatalog};
 use super::watch::Watch;
 use super::{events, lock};
-use baton_runtime::Runtime;
-use baton_runtime::metadata;
-use baton_runtime::session::subscription::NoEvents;
-use baton_runtime::session::{Failure, Handle, JoinKind, JoinRequest};
 
 /// Settings of a workspace, from the client that created it.
 #[derive(Debug, Clone, Default)]

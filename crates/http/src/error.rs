@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use baton_runtime::mcp::UserServerError;
+use baton_addons::mcp::UserServerError;
 use baton_runtime::session::Failure;
 
 /// Body of every error response.

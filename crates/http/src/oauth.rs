@@ -5,8 +5,8 @@
 
 use axum::extract::{RawQuery, State};
 use axum::response::{Html, IntoResponse, Response};
+use baton_addons::mcp::logins::LoggedIn;
 use baton_ask::mcp::FinishMcpLogin;
-use baton_runtime::mcp::logins::LoggedIn;
 use http::{HeaderMap, StatusCode, header};
 
 use crate::Shared;

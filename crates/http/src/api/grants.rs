@@ -89,7 +89,7 @@ pub(super) async fn revoke_all(
     responses((status = 200, description = "Grants", body = LocationList)))]
 pub(super) async fn locations(State(door): State<Shared>) -> Result<Json<LocationList>, ApiError> {
     let all = door.runtime.locations.all().await.map_err(ApiError::internal)?;
-    let view = |grant: baton_runtime::locations::LocationGrant| LocationGrantView {
+    let view = |grant: baton_files::locations::LocationGrant| LocationGrantView {
         kind: grant.rule.kind,
         argument: grant.rule.argument,
         by: grant.by.map(|by| by.to_string()),

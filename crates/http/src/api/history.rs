@@ -4,12 +4,11 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use baton_ask::Rewind;
 use baton_ask::files::PreviewUndo;
+use baton_ask::{Rewind, RewindOutcome};
+use baton_files::rewind::{FileHistory, Undone};
+use baton_history::fork::{Fork, ForkError};
 use baton_protocol::SessionId;
-use baton_runtime::fork::{Fork, ForkError};
-use baton_runtime::rewind::{FileHistory, Undone};
-use baton_runtime::session::RewindOutcome;
 use baton_store::{Seq, Span, StoreError};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -53,7 +52,7 @@ pub(super) async fn fork(
     find(&door, &source).await?;
     let wanted = Fork { source, until, name };
     let (copy, _) =
-        baton_runtime::fork::fork(&*door.runtime.store, wanted).await.map_err(|error| match error {
+        baton_history::fork::fork(&*door.runtime.store, wanted).await.map_err(|error| match error {
             ForkError::Store(error) => error.into(),
             error => ApiError::not_found(error.to_string()),
         })?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use axum::Json;
 use axum::extract::State;
-use baton_runtime::plugins::InstalledPlugin;
+use baton_addons::plugins::InstalledPlugin;
 use http::StatusCode;
 
 use super::extract::{JsonBody, PathParams, QueryParams};

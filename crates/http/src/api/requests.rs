@@ -8,11 +8,11 @@ use baton_ask::Ask;
 use baton_ask::mcp::{ApproveMcpSampling, FinishMcpLogin, LogInAtMcpServer, McpLogin};
 use baton_core::ask::AnswerRequest;
 use baton_core::{self as core, AnswerOutcome, Elicited};
+use baton_history::metadata;
 use baton_protocol::event::{Body as EventBody, Event, PlanAnswer, RequestClosed, SwitchAnswer};
 use baton_protocol::permission::{PermissionOutcome, Verdict};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{RequestId, SessionId};
-use baton_runtime::metadata;
 use baton_runtime::session::{Failure, Handle};
 use baton_store::{Span, Summary};
 use http::HeaderMap;
@@ -278,9 +278,10 @@ fn core_answer(answer: RequestAnswer, caller: &Caller) -> core::RequestAnswer {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use baton_people::{Digest, Identity, Proof, Role};
     use baton_protocol::Author;
+
+    use super::*;
 
     #[test]
     fn answers_name_the_person_who_gives_them() {

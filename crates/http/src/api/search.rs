@@ -60,7 +60,7 @@ pub(super) async fn search(
     let limit = query.limit.map_or(50, Limit::get);
     let _turn = door.scans.turn(reader.person()).await;
     let store = &*door.runtime.store;
-    let results = baton_runtime::search::search(store, &query.text, limit, PATIENCE).await?;
+    let results = baton_history::search::search(store, &query.text, limit, PATIENCE).await?;
     let found = results.found.into_iter().map(|found| FoundSession {
         session: SessionView::of(&found.summary, &door.runtime),
         matches: found.matches,

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use axum::Json;
 use axum::extract::State;
+use baton_addons::skills::{check_name, overview, set_skill_disabled};
 use baton_ask::Ask;
 use baton_ask::skills::{DescribeSkill, DisableSkill, EnableSkill, ListSkills, ReloadSkills};
 use baton_runtime::session::Handle;
-use baton_runtime::skills::overview;
-use baton_runtime::skills::{check_name, set_skill_disabled};
 use http::StatusCode;
 
 use super::extract::{PathParams, QueryParams, session_id};

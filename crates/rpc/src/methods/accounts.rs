@@ -1,12 +1,12 @@
 //! Logging in and out, and secret values.
 
+use baton_providers::accounts::Account;
+use baton_providers::github::{self, GithubIdentity};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::providers::accounts::Account;
-use baton_runtime::providers::github::{self, GithubIdentity};
 
 #[derive(Deserialize)]
 struct Login {

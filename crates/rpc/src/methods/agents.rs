@@ -11,7 +11,8 @@ use baton_core::ask::SendPrompt;
 use baton_protocol::agent::CustomAgent;
 use baton_protocol::event::{Prompt, SubagentDeselected, SubagentSelected};
 use baton_runtime::Runtime;
-use baton_runtime::session::{Handle, Settings, SettingsEdit};
+use baton_runtime::session::Handle;
+use baton_settings::{Settings, SettingsEdit};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -6,14 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use baton_ask::Ask;
+use baton_ask::{Ask, View};
 use baton_core::Change;
 use baton_core::ask::Amend;
 use baton_protocol::params::{self, OnlySession};
 use baton_protocol::rpc::{CallId, RpcError, code};
 use baton_protocol::{Author, Json, SessionId};
 use baton_runtime::Runtime;
-use baton_runtime::session::{Failure, Handle, View, panics};
+use baton_runtime::session::{Failure, Handle, panics};
 use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

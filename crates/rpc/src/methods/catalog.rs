@@ -2,7 +2,8 @@
 
 use baton_ask::ListTools;
 use baton_protocol::tool::ToolSpec;
-use baton_runtime::{engines, providers};
+use baton_providers as providers;
+use baton_runtime::engines;
 use serde_json::{Value, json};
 
 use super::{Call, Handled};

@@ -1,11 +1,11 @@
 //! Extensions: the methods of clients about them, and how an extension joins its session.
 
+use baton_addons::extensions::Available;
 use baton_ask::extensions::{EnableExtension, ListExtensions, ReloadExtensions};
 use baton_protocol::SessionId;
 use baton_protocol::params::SessionParams;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::tool::ToolSpec;
-use baton_runtime::extensions::Available;
 use baton_runtime::session::JoinKind;
 use serde::Deserialize;
 use serde_json::{Value, json};

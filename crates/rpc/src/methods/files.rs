@@ -1,15 +1,14 @@
 //! Files of a session: its plan, its todos, and its workspace.
 
 use baton_agent::tools::sql::{Dependency, Todo};
-use baton_ask::View;
 use baton_ask::files::{
     DeletePlan, FileChange, ListFiles, ReadFile, ReadPlan, TextFile, WriteFile, WritePlan,
 };
-use baton_ask::{Ask, ListTodos};
+use baton_ask::{Ask, ListTodos, View};
 use baton_core::Change;
+use baton_history::metadata;
 use baton_protocol::Timestamp;
 use baton_protocol::event::{Body, FileOperation, PlanChanged, WorkspaceFileChanged};
-use baton_runtime::metadata;
 use baton_runtime::session::Handle;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use baton_ask::Configure;
 use baton_protocol::params::SessionParams;
+use baton_providers::github::{self, GithubIdentity};
 use baton_runtime::Runtime;
-use baton_runtime::providers::github::{self, GithubIdentity};
-use baton_runtime::session::SettingsEdit;
+use baton_settings::SettingsEdit;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

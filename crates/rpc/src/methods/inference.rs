@@ -1,17 +1,17 @@
-//! Model requests that a client sends itself, in place of the server ([`baton_runtime::providers::Tunnel`]).
+//! Model requests that a client sends itself, in place of the server ([`baton_providers::Tunnel`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use baton_providers::ResponsePart;
+use baton_runtime::session::CallFailed;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled, success};
 use crate::errors::CallError;
-use baton_runtime::providers::ResponsePart;
-use baton_runtime::session::CallFailed;
 
 /// Registers this client as the sender of model requests.
 pub(super) fn set_provider(call: &Call<'_>) -> Handled {

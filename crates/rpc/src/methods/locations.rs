@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use baton_core::Change;
+use baton_files::locations::{Location, NewGrant};
 use baton_protocol::Author;
 use baton_protocol::permission::Approval;
 use baton_protocol::rules::{LocationRules, RuleListEdit, RulesEdit};
+use baton_runtime::session::{Failure, Handle};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled, amend, success};
 use crate::errors::CallError;
-use baton_runtime::locations::{Location, NewGrant};
-use baton_runtime::session::{Failure, Handle};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

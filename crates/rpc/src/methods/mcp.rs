@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use baton_addons::mcp::{CatalogueEntry, UserServerError};
 use baton_ask::Ask;
 use baton_ask::mcp::{
     AnswerMcpServer, DisableMcpServer, EnableMcpServer, IsMcpServerRunning, ListConfiguredMcpServers,
@@ -10,7 +11,6 @@ use baton_ask::mcp::{
 };
 use baton_core::RequestAnswer;
 use baton_protocol::{Json, RequestId};
-use baton_runtime::mcp::{CatalogueEntry, UserServerError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use baton_core::Change;
 use baton_core::ask::Amend;
+use baton_files::locations::resolved;
 use baton_protocol::EventId;
 use baton_protocol::event::PermissionMode;
 use baton_protocol::rules::{PathScope, Rule, RuleKind, RuleListEdit, RulesEdit, UrlScope};
+use baton_runtime::session::Handle;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled, amend, locations, success};
-use baton_runtime::locations::resolved;
-use baton_runtime::session::Handle;
 
 /// Directory of temporary files.
 const TEMPORARY: &str = "/tmp";

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use baton_ask::files::PreviewUndo;
-use baton_ask::{Rewind, TruncateAt};
+use baton_ask::{Rewind, RewindOutcome, Rewound, TruncateAt};
 use baton_core::Session;
+use baton_files::rewind::{FileHistory, Point, TouchedFile};
 use baton_protocol::event::{ChangedFile, Preimage};
-use baton_runtime::rewind::{FileHistory, Point, TouchedFile};
-use baton_runtime::session::{Failure, Handle, RewindOutcome, Rewound};
+use baton_runtime::session::{Failure, Handle};
 use baton_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_history::{metadata, owner};
 use baton_protocol::event::WorkContext;
 use baton_protocol::{SessionId, Timestamp};
 use baton_store::Summary;
@@ -9,7 +10,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Call, Handled};
-use baton_runtime::{metadata, owner};
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -1,10 +1,10 @@
 //! Skills: those of a session, and those of projects and the user. Agents of projects and the user.
 
+use baton_addons::skills::{self, Discovery};
 use baton_ask::skills::{
     DisableSkill, EnableSkill, ListInvokedSkills, ListSessionPlugins, ListSkills, ReloadSkills,
 };
 use baton_protocol::rpc::RpcError;
-use baton_runtime::skills::{self, Discovery};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -1,8 +1,9 @@
 //! Sessions.
 
+use baton_history::metadata;
 use baton_protocol::Timestamp;
 use baton_protocol::event::{AgentMode, PermissionMode};
-use baton_runtime::{Runtime, metadata};
+use baton_runtime::Runtime;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -55,7 +56,7 @@ impl SessionView {
         let stored = metadata::decode(&summary.meta);
         let context = shown.context.unwrap_or_default();
         let other = summary.holder.as_ref().filter(|holder| {
-            holder.owner.server != runtime.owner.server && baton_runtime::owner::is_alive(&holder.owner)
+            holder.owner.server != runtime.owner.server && baton_history::owner::is_alive(&holder.owner)
         });
         Self {
             id: summary.session.to_string(),
