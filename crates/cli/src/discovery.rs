@@ -8,7 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use baton_runtime::{ServerEndpoint, owner};
+use baton_history::owner;
+use baton_providers::ServerEndpoint;
 use baton_store::Owner;
 use serde::{Deserialize, Serialize};
 

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use baton_addons::mcp::ServerCatalogue;
+use baton_addons::skills::overview;
 use baton_model::catalog;
 use baton_model::http::{HttpClient, Patience};
 use baton_postgres::PostgresStore;
-use baton_runtime::mcp::ServerCatalogue;
-use baton_runtime::skills::overview;
-use baton_runtime::{Runtime, ServerEndpoint};
+use baton_providers::ServerEndpoint;
+use baton_runtime::Runtime;
 use serde::Serialize;
 
 use crate::args::{Cli, JsonArgs, ModelArgs};

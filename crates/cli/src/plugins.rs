@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton_addons::plugins::{InstalledPlugin, OfferedPlugin};
 use baton_runtime::Runtime;
-use baton_runtime::plugins::{InstalledPlugin, OfferedPlugin};
 use serde_json::{Value, json};
 
 use crate::args::{Cli, MarketplaceCommand, PluginsCommand};

@@ -15,9 +15,10 @@ use std::sync::Arc;
 
 use crate::args::{Cli, ModelArgs, SessionsCommand};
 use anyhow::Context;
+use baton_history::{metadata, repairs, transfer};
 use baton_protocol::params::SessionMetadata;
 use baton_protocol::{Body, Event, SessionId};
-use baton_runtime::{CrashPlan, CrashPoint, metadata_of, repairs, transfer};
+use baton_runtime::{CrashPlan, CrashPoint};
 use baton_store::{Seq, Span, Store};
 use serde_json::json;
 
@@ -80,7 +81,7 @@ pub(crate) async fn find(store: &dyn Store, prefix: &str) -> anyhow::Result<Sess
 /// Returns the session of a directory that changed last.
 pub(crate) async fn last_here(store: &dyn Store, cwd: &str) -> anyhow::Result<Option<SessionId>> {
     let all = store.list().await?;
-    Ok(all.iter().map(metadata_of).find(|metadata| is_in(metadata, cwd)).map(|metadata| metadata.session_id))
+    Ok(all.iter().map(metadata::of).find(|found| is_in(found, cwd)).map(|found| found.session_id))
 }
 
 fn is_in(metadata: &SessionMetadata, cwd: &str) -> bool {
@@ -165,7 +166,7 @@ async fn export(
     let events = match html {
         true => {
             let summary = store.summary(&session).await?.context("the session was deleted")?;
-            let title = metadata_of(&summary).summary.unwrap_or_default();
+            let title = metadata::of(&summary).summary.unwrap_or_default();
             html::write(store, &session, &title, &mut out).await? as u64
         }
         false => transfer::export(store, &session, &mut out).await? as u64,
@@ -208,7 +209,7 @@ async fn import(
 
 /// Names a session to a person: its title, and its id.
 async fn named(store: &dyn Store, session: &SessionId) -> anyhow::Result<String> {
-    let title = store.summary(session).await?.and_then(|summary| metadata_of(&summary).summary);
+    let title = store.summary(session).await?.and_then(|summary| metadata::of(&summary).summary);
     Ok(match title.filter(|title| !title.is_empty()) {
         Some(title) => format!("\"{}\" ({session})", terminal::shortened(&title, 60)),
         None => format!("session {session}"),
@@ -239,7 +240,7 @@ async fn delete(
         }
     }
     for session in &sessions {
-        baton_runtime::owner::delete_session(store, session, None).await?;
+        baton_history::owner::delete_session(store, session, None).await?;
         // A copy of what was in the store; it may be missing.
         let _ = std::fs::remove_dir_all(home.join("session-state").join(session.as_str()));
         if !as_json {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use baton_postgres::PostgresStore;
+use baton_providers::ServerEndpoint;
 use baton_rpc::RpcOptions;
-use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime, ServerEndpoint};
+use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime};
 use baton_store::memory::MemoryStore;
 use baton_store::sqlite::{Migration, SqliteStore};
 use baton_store::{Store, StoreError};
@@ -127,7 +128,7 @@ pub(crate) fn store(config: &Config, crash: Option<Arc<CrashPlan>>) -> anyhow::R
 fn secure_home(home: &Path) {
     let cwd = std::env::current_dir().unwrap_or_default();
     let user = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    match baton_runtime::home::secure(home, &[&cwd, &user]) {
+    match baton_files::home::secure(home, &[&cwd, &user]) {
         Ok(true) => {}
         Ok(false) => {
             tracing::info!(home = %home.display(), "home directory is shared; leaving its mode as it is");

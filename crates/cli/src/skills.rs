@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton_addons::skills::overview::{self, SkillOverview};
+use baton_addons::skills::set_skill_disabled;
 use baton_runtime::Runtime;
-use baton_runtime::skills::overview::{self, SkillOverview};
-use baton_runtime::skills::set_skill_disabled;
 use serde_json::json;
 
 use crate::args::{Cli, SkillsCommand};

@@ -16,7 +16,7 @@ use super::claims::{Claims, GracePeriods, NotAttached, Retired};
 use super::sessions::is_busy;
 use super::workspace::{Workspace, WorkspaceSettings};
 use super::{events, lock};
-use baton_runtime::context;
+use baton_files::context;
 use baton_runtime::lifecycle::Observer;
 use baton_service::Service;
 use baton_service::sessions::ListSessions;

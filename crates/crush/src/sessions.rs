@@ -17,7 +17,7 @@ use super::fold;
 use super::watch::fold_history;
 use super::wire::{Message, MessageRole, Session, seconds};
 use super::workspace::creating_client;
-use baton_runtime::metadata;
+use baton_history::metadata;
 use baton_runtime::session::subscription::NoEvents;
 use baton_service::sessions::{CreateSession, DeleteSession, ListSessions};
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use baton_runtime::skills::overview::SkillOverview;
+use baton_addons::skills::overview::SkillOverview;
 use baton_service::skills::{ListSkills, ShowSkill};
 use serde::Deserialize;
 use serde_json::{Value, json};

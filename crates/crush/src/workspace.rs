@@ -26,7 +26,7 @@ use super::feed::{Feed, Reader};
 use super::settings::{ChangedSettings, ModelCatalog};
 use super::watch::Watch;
 use super::{events, lock};
-use baton_runtime::metadata;
+use baton_history::metadata;
 use baton_runtime::session::subscription::NoEvents;
 use baton_runtime::session::{Failure, JoinKind, JoinRequest};
 use baton_service::{Caller, LiveSession, Service};

@@ -7,10 +7,10 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use baton_addons::mcp::UserServerError;
+use baton_history::fork::ForkError;
 use baton_model::ModelError;
 use baton_notify::NotifyError;
-use baton_runtime::fork::ForkError;
-use baton_runtime::mcp::UserServerError;
 use baton_runtime::session::Failure;
 use baton_service::grants::RevokeError;
 use baton_service::mcp::SessionMcpError;

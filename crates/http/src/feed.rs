@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use baton_core::Session;
+use baton_history::metadata;
 use baton_protocol::{SessionId, Timestamp};
+use baton_providers::prices::Prices;
 use baton_runtime::lifecycle::Observer;
-use baton_runtime::metadata;
-use baton_runtime::providers::prices::Prices;
 use baton_service::Service;
 use baton_store::{Seq, Summary};
 use baton_wire::Outbox;

@@ -1,11 +1,12 @@
 //! Deletion of a session, with its files.
 
+use baton_history::owner;
 use baton_protocol::SessionId;
 use baton_store::StoreError;
 
+use crate::Runtime;
 use crate::crash::CrashPoint;
 use crate::lifecycle::LifecycleChange;
-use crate::{Runtime, owner};
 
 impl Runtime {
     /// Deletes a session; attached clients lose it. Returns `false` if it does not exist.

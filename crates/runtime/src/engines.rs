@@ -3,11 +3,11 @@
 use baton_core::Session;
 use baton_engines::{EngineRegistry, EngineResources, Installation};
 use baton_model::ModelError;
+use baton_settings::Settings;
 use serde_json::{Value, json};
 
 use crate::Runtime;
 use crate::options::Options;
-use crate::session::Settings;
 
 /// Context window in list entries of programs, which manage their context themselves and do not state its size.
 const NOMINAL_WINDOW: u64 = 200_000;

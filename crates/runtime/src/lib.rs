@@ -9,10 +9,10 @@
 //!
 //! * [`Runtime::new_client`] names a connection, and [`Runtime::registry`] finds, opens and creates sessions.
 //! * [`session::Handle`] is one live session: `join` attaches a client with a [`session::Port`] for its events, `ask` sends
-//!   a typed ask ([`session::ask`]) and waits for its reply, `inspect` copies the state ([`session::View`]).
+//!   a typed ask ([`baton_ask`]) and waits for its reply, `inspect` copies the state ([`baton_ask::View`]).
 //! * [`Runtime::lifecycle`] notifies connections of sessions that were created, changed or deleted.
 //! * [`Runtime::join`] attaches a client inside the process, for the program's own commands.
-//! * [`Runtime::delete`], [`fork::fork`], [`transfer`] and [`repairs`] work on stored sessions.
+//! * [`Runtime::delete`] deletes a session and its files. `baton-history` does everything else with stored sessions.
 //! * [`Runtime::stop`] stops all work and releases all sessions.
 //!
 //! # Parts
@@ -20,12 +20,9 @@
 //! * [`session`]: actors, asks, fan-out of events, the registry of live sessions.
 //! * [`work`]: tasks beside an actor: prompts, model calls, tools, hooks, engine turns.
 //! * [`engines`]: programs that execute turns.
-//! * [`context`]: the working directory of a session.
 //!
-//! Doors use four crates through the runtime: [`providers`], models and credentials; `baton-addons`, MCP servers, skills
-//! and plugins ([`mcp`], [`skills`], [`plugins`]); `baton-files`, the files of sessions and users ([`workspace`],
-//! [`checkpoints`], [`rewind`], [`locations`], [`preferences`], [`home`]), and `baton-history`, stored sessions
-//! ([`metadata`], [`owner`], [`fork`], [`transfer`], [`repairs`]).
+//! Doors name the crates below the runtime themselves: `baton-providers`, `baton-addons`, `baton-files`, `baton-history`,
+//! `baton-settings`. Of `baton-handle` they get what [`session`] passes on.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 pub mod cluster;
@@ -49,23 +46,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use baton_addons::{AddonOptions, Addons, GithubServer};
-pub use baton_addons::{extensions, mcp, plugins, skills, workflows};
 use baton_agent::tools::Toolbox;
 use baton_disk::beneath;
-use baton_files::SessionFiles;
 use baton_files::locations::Locations;
 use baton_files::mirror::Mirrors;
 use baton_files::preferences::Preferences;
 use baton_files::server_catalogue::ServerCatalogue;
-pub use baton_files::{
-    checkpoints, context, copy as copy_files, home, locations, preferences, rewind, workspace,
-};
-pub use baton_history::{audit, copy, fork, grants, metadata, owner, repairs, search, transfer};
+use baton_files::tool_digests::ToolDigests;
+use baton_files::{SessionFiles, home};
+use baton_history::owner;
 use baton_process::Ledger;
 use baton_protocol::{ClientId, SessionId};
 use baton_providers::accounts::Accounts;
-pub use baton_providers::{self as providers, ServerEndpoint};
-use baton_providers::{Models, ProviderCache, Secrets};
+use baton_providers::{Models, ProviderCache, Secrets, ServerEndpoint};
 use baton_store::{Owner, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -78,17 +71,9 @@ pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 use self::metrics::Metrics;
 pub use self::options::{CredentialState, Options};
 use self::session::{ActorMessage, Registry};
-pub use baton_core::AgentLimits;
-use baton_files::tool_digests::ToolDigests;
 
 /// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.
 pub const MAX_BLOCKED_READS: usize = baton_disk::blocking::SLOTS;
-
-/// Returns the metadata of a stored session, as in lists of sessions.
-#[must_use]
-pub fn metadata_of(summary: &baton_store::Summary) -> baton_protocol::params::SessionMetadata {
-    metadata::of(summary)
-}
 
 /// Lists the models of the default endpoint.
 ///

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_history::owner;
 use baton_protocol::Timestamp;
-use baton_runtime::{Options, Runtime, owner};
+use baton_runtime::{Options, Runtime};
 use baton_store::memory::MemoryStore;
 use baton_store::{NewRecord, NewSession, Owner, Store};
 use bytes::Bytes;

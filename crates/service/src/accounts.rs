@@ -2,11 +2,12 @@
 
 use std::convert::Infallible;
 
+use baton_files::preferences::SessionDefaults;
 use baton_protocol::params::SessionParams;
-use baton_runtime::preferences::SessionDefaults;
-use baton_runtime::providers::accounts::Account;
-use baton_runtime::providers::github::{self, GithubIdentity};
-use baton_runtime::session::SettingsEdit;
+use baton_providers::accounts::Account;
+use baton_providers::github;
+use baton_providers::github::GithubIdentity;
+use baton_settings::SettingsEdit;
 
 use crate::{Action, ImmediateAction, Operation, Permitted, Service};
 

@@ -1,6 +1,6 @@
 //! Extensions outside of sessions.
 
-use baton_runtime::extensions::Available;
+use baton_addons::extensions::Available;
 
 use crate::{Action, Operation, Permitted};
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use baton_core::Change;
 use baton_core::ask::Amend;
+use baton_files::locations::{LocationGrant, NewGrant};
 use baton_protocol::SessionId;
 use baton_protocol::permission::Approval;
 use baton_protocol::rules::{Rule, RuleKind, RuleListEdit, RulesEdit};
-use baton_runtime::locations::{LocationGrant, NewGrant};
 use baton_runtime::session::Failure;
 use baton_store::StoreError;
 

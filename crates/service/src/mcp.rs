@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use baton_addons::mcp::{CatalogueEntry, UserServerError};
 use baton_ask::mcp::{
     DescribeMcpServers, DisableMcpServer, EnableMcpServer, McpServerOverview, ReadMcpLog, SendToMcpServer,
     StartMcpServer,
 };
 use baton_protocol::{Json, SessionId};
-use baton_runtime::mcp::{CatalogueEntry, UserServerError};
 use baton_runtime::session::Failure;
 use serde_json::{Map, Value};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use baton_runtime::plugins::{
+use baton_addons::plugins::{
     InstalledPlugin, KnownMarketplace, MarketplaceRefresh, MarketplaceRemoval, OfferedPlugin,
     PluginInstallation, PluginUpdate, PluginUpdateResult, Plugins,
 };

@@ -1,10 +1,10 @@
 //! Pending requests: those of all sessions, and logins at MCP servers.
 
+use baton_addons::mcp::logins::LoggedIn;
 use baton_ask::View;
 use baton_ask::mcp::{FinishMcpLogin, LogInAtMcpServer, McpLogin};
+use baton_history::metadata;
 use baton_protocol::{RequestId, SessionId};
-use baton_runtime::mcp::logins::LoggedIn;
-use baton_runtime::metadata;
 use baton_runtime::session::Failure;
 use baton_store::{StoreError, Summary};
 

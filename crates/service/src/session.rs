@@ -6,7 +6,8 @@ use std::sync::Arc;
 use baton_ask::{Inspect, View};
 use baton_protocol::{ClientId, SessionId};
 use baton_runtime::session::{Failure, Handle, Hub, JoinReply, JoinRequest, Port};
-use baton_runtime::work::own_command::{self, NotRun, Ran};
+use baton_runtime::work::own_command;
+use baton_runtime::work::own_command::{NotRun, Ran};
 use baton_store::StoreError;
 
 use crate::{Caller, ClientAsk, Operation, OperationError, Service};

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_ask::RewindOutcome;
 use baton_ask::files::PreviewUndo;
+use baton_files::rewind::{FileHistory, Undone};
+use baton_history::fork::{Fork, ForkError, fork};
+use baton_history::search::{Results, search};
+use baton_history::{metadata, owner};
 use baton_protocol::params::SessionMetadata;
 use baton_protocol::{SessionId, Timestamp};
-use baton_runtime::fork::{Fork, ForkError, fork};
-use baton_runtime::rewind::{FileHistory, Undone};
-use baton_runtime::search::{Results, search};
-use baton_runtime::session::{Failure, JoinRequest, Port, RewindOutcome};
-use baton_runtime::{metadata, owner};
+use baton_runtime::session::{Failure, JoinRequest, Port};
 use baton_store::{Owner, Page, Seq, Span, StoreError, Summary};
 
 use crate::{Action, AskError, LiveSession, Operation, OperationError, Permitted, Service};

@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 
-use baton_runtime::skills::overview::{self, SkillOverview, SkillsOverview};
-use baton_runtime::skills::{
+use baton_addons::skills::overview;
+use baton_addons::skills::overview::{SkillOverview, SkillsOverview};
+use baton_addons::skills::{
     DiscoveredAgents, DiscoveredSkills, Discovery, DiscoveryPaths, agent_discovery_paths, check_name,
     discover, discover_agents, discovery_paths, set_disabled, set_skill_disabled,
 };

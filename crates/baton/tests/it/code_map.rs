@@ -24,7 +24,8 @@ fn source_paths(text: &str) -> Vec<String> {
     let quoted = text.split('`').skip(1).step_by(2);
     let is_source = |path: &&str| path.contains("/src/") || path.contains("/tests/");
     // In recipes, `NAME` stands for a file that does not exist yet, as do files of the toy engine.
-    let is_named = |path: &&str| !path.contains([' ', '\n']) && !path.contains("NAME") && !path.contains("toy");
+    let is_named =
+        |path: &&str| !path.contains([' ', '\n']) && !path.contains("NAME") && !path.contains("toy");
     quoted.filter(is_source).filter(is_named).flat_map(expanded).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::provider::{AzureConfig, ProviderConfig, ProviderKind, ProviderTransport, WireApi};
-use baton_runtime::ServerEndpoint;
+use baton_providers::ServerEndpoint;
 use serde::Deserialize;
 
 use super::{Environment, Sourced};

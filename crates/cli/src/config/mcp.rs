@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_runtime::mcp::{Declared, Origin};
+use baton_addons::mcp::{Declared, Origin};
 use serde::Deserialize;
 use serde_json::Value;
 

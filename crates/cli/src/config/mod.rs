@@ -18,10 +18,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use baton_addons::mcp::Declared;
+use baton_core::AgentLimits;
+use baton_providers::ServerEndpoint;
+use baton_providers::prices::{Price, Prices};
 use baton_runtime::cluster::Recovery;
-use baton_runtime::mcp::Declared;
-use baton_runtime::providers::prices::{Price, Prices};
-use baton_runtime::{AgentLimits, ServerEndpoint};
 use baton_store::sqlite::Durability;
 use serde::Deserialize;
 

@@ -1,8 +1,8 @@
 //! Where sessions are stored: a file in the home, or a database that several servers share.
 
 use anyhow::Context;
+use baton_core::AgentLimits;
 use baton_postgres::DatabaseLocation;
-use baton_runtime::AgentLimits;
 use baton_runtime::cluster::Recovery;
 use serde::Deserialize;
 

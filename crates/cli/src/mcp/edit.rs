@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_runtime::mcp::{Origin, ServerConfig};
+use baton_addons::mcp::{Origin, ServerConfig};
 use serde_json::{Map, Value, json};
 
 use super::project::ProjectFile;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use baton_runtime::mcp::{CatalogueEntry, Origin, Reach};
+use baton_addons::mcp::{CatalogueEntry, Origin, Reach};
 use serde_json::{Value, json};
 
 use super::{Surroundings, described};

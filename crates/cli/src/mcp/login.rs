@@ -7,8 +7,8 @@
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use baton_addons::mcp::{Protected, parse_returned, protected};
 use baton_runtime::Runtime;
-use baton_runtime::mcp::{Protected, parse_returned, protected};
 use serde_json::json;
 
 use super::{NO_SUCH_SERVER, Surroundings, no_such_server};

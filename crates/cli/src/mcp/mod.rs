@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::args::{Cli, McpCommand, ModelArgs};
 use anyhow::Context;
-use baton_runtime::mcp::{Reach, ServerCatalogue, ServerConfig};
+use baton_addons::mcp::{Reach, ServerCatalogue, ServerConfig};
 
 use crate::client::NotFound;
 use crate::config::{self, Config, Environment};

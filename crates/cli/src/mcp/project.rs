@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use baton_runtime::locations::Location;
+use baton_files::locations::Location;
 use serde_json::{Map, Value, json};
 
 use super::Surroundings;

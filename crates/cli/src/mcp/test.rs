@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_runtime::mcp::{Probe, probe};
+use baton_addons::mcp::{Probe, probe};
 use serde_json::json;
 
 use super::{Surroundings, described, no_such_server};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use baton_runtime::mcp::{Declared, describe};
+use baton_addons::mcp::{Declared, describe};
 use serde_json::json;
 
 use super::{NO_SUCH_SERVER, Surroundings};
@@ -48,8 +48,9 @@ fn shown(server: &Declared) -> String {
 
 #[cfg(test)]
 mod tests {
+    use baton_addons::mcp::Origin;
+
     use super::*;
-    use baton_runtime::mcp::Origin;
 
     #[test]
     fn variables_are_shown_with_their_values() {

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_history::audit::{self, AuditAction, AuditEntry};
 use baton_protocol::Timestamp;
-use baton_runtime::audit::{self, AuditAction, AuditEntry};
 
 use super::{grant_words, load};
 use crate::args::{AuditArgs, Cli};

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton_files::copy::{FilePlace, copy_files};
+use baton_history::copy::{Copied, Skipped, copy};
+use baton_history::owner;
 use baton_postgres::{DatabaseLocation, PostgresStore};
 use baton_protocol::SessionId;
-use baton_runtime::copy::{Copied, Skipped, copy};
-use baton_runtime::copy_files::{FilePlace, copy_files};
-use baton_runtime::owner;
 use baton_store::sqlite::{Durability, SqliteStore};
 use baton_store::{Owner, Store, StoreError, Take};
 use serde_json::json;

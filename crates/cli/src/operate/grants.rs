@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_files::locations::{LocationGrant, Locations};
+use baton_history::grants::{self, SessionGrants};
+use baton_history::owner;
 use baton_protocol::rules::RuleListEdit;
 use baton_protocol::{Author, EventId, SessionId, Timestamp};
-use baton_runtime::grants::{self, SessionGrants};
-use baton_runtime::locations::{LocationGrant, Locations};
-use baton_runtime::owner;
 use baton_store::{Owner, Store, StoreError};
 use serde_json::{Value, json};
 

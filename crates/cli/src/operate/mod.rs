@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
+use baton_history::owner;
 use baton_ops::backup::{BackupOptions, BackupStep, Pace};
 use baton_ops::restore::{RestoreOptions, RestoreReport};
-use baton_runtime::owner;
 use serde_json::json;
 
 use crate::config::{self, Config, Environment};

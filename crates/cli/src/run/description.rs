@@ -1,6 +1,6 @@
 //! Describes in words what answers: the engine of a session, or its model and endpoint.
 
-use baton_runtime::ServerEndpoint;
+use baton_providers::ServerEndpoint;
 
 use crate::config;
 

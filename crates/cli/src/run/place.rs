@@ -4,7 +4,8 @@
 use anyhow::Context;
 use baton_protocol::Event;
 use baton_protocol::provider::{ProviderConfig, ProviderKind};
-use baton_runtime::{Options, ServerEndpoint};
+use baton_providers::ServerEndpoint;
+use baton_runtime::Options;
 use serde_json::Value;
 
 use super::description::Description;

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_history::metadata::{self, Metadata};
+use baton_history::owner;
 use baton_protocol::Timestamp;
 use baton_protocol::params::SessionMetadata;
-use baton_runtime::metadata::{self, Metadata};
-use baton_runtime::{metadata_of, owner};
 use baton_store::{Store, Summary};
 use serde::Serialize;
 use serde_json::json;
@@ -85,7 +85,7 @@ impl State {
 impl ListedSession {
     pub(super) fn of(summary: &Summary) -> Self {
         let stored = metadata::decode(&summary.meta);
-        Self { metadata: metadata_of(summary), state: State::of(summary, &stored), model: stored.model }
+        Self { metadata: metadata::of(summary), state: State::of(summary, &stored), model: stored.model }
     }
 
     pub(super) fn title(&self) -> &str {

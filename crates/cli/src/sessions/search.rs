@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton_runtime::search;
+use baton_history::search;
 use baton_store::Store;
 use serde::Serialize;
 use serde_json::json;

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use baton_core::Change;
 use baton_core::ask::Amend;
+use baton_files::locations::LocationGrant;
 use baton_protocol::EventId;
-use baton_runtime::locations::LocationGrant;
 use baton_service::grants::{ListLocations, RevokeAllGrants, RevokeLocationGrants};
 use http::StatusCode;
 

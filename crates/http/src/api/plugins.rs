@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use baton_runtime::plugins::InstalledPlugin;
+use baton_addons::plugins::InstalledPlugin;
 use baton_service::plugins::{
     AddMarketplace, BrowseMarketplace, DisablePlugins, EnablePlugins, InstallPlugin, ListMarketplaces,
     ListPlugins, RemoveMarketplace, UninstallPlugin, UpdatePlugin,

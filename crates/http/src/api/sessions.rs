@@ -7,15 +7,16 @@ use axum::extract::State;
 use baton_ask::Configure;
 use baton_core::ask::Amend;
 use baton_core::{Change, Profile};
+use baton_history::metadata;
 use baton_protocol::event::PermissionMode;
 use baton_protocol::params::{SessionParams, SystemMessageConfig, SystemMessageMode};
 use baton_protocol::provider::ProviderConfig;
 use baton_protocol::{Author, SessionId};
-use baton_runtime::metadata;
 use baton_runtime::session::subscription::NoEvents;
-use baton_runtime::session::{Failure, JoinKind, JoinRequest, OptionsEdit, SettingsEdit};
+use baton_runtime::session::{Failure, JoinKind, JoinRequest};
 use baton_service::sessions::{CreateSession, DeleteSession, ListSessions, ShowSession};
 use baton_service::{AskError, Caller, OperationError, Service};
+use baton_settings::{OptionsEdit, SettingsEdit};
 use baton_store::{StoreError, Summary};
 use http::StatusCode;
 
@@ -57,7 +58,7 @@ pub(super) async fn create(
         None => SessionId::random(),
     };
     if let Some(cwd) = &new.cwd
-        && !baton_runtime::context::is_directory(cwd.into()).await
+        && !baton_files::context::is_directory(cwd.into()).await
     {
         let message = format!("{cwd:?} is not a directory on the server's machine");
         return Err(ApiError::unprocessable("no_such_directory", message));

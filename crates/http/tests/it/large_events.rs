@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use baton_runtime::transfer;
+use baton_history::transfer;
 use baton_store::memory::MemoryStore;
 use serde_json::json;
 

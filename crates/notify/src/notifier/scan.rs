@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use baton_history::metadata;
 use baton_protocol::{RequestId, SessionId, Timestamp};
-use baton_runtime::{Runtime, metadata};
+use baton_runtime::Runtime;
 use baton_store::{Span, Summary};
 
 use super::task::{SCAN, SEARCHED, Task};

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use baton_addons::extensions::{Available, Process};
 use baton_ask::extensions::{ExtensionEntry, ExtensionStatus};
 use baton_protocol::SessionId;
-use baton_runtime::extensions::{Available, Process};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -166,7 +166,7 @@ impl Membership {
 mod tests {
     use std::path::PathBuf;
 
-    use baton_runtime::extensions::{Extension, Source};
+    use baton_addons::extensions::{Extension, Source};
     use tokio::time::{Instant, sleep, timeout};
 
     use super::*;

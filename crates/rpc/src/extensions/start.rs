@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_addons::extensions::{Available, Problem, Process};
 use baton_ask::extensions::ExtensionStatus;
 use baton_core::TrustTerm;
 use baton_core::ask::{Consent, WithdrawAsk};
 use baton_protocol::Json;
 use baton_protocol::permission::PermissionRequest;
-use baton_runtime::extensions::{Available, Problem, Process};
 use baton_runtime::session::Handle;
 use baton_wire::stdio::{Input, Output};
 use futures_util::future::join_all;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled};
-use baton_runtime::providers::github::GithubIdentity;
+use baton_providers::github::GithubIdentity;
 use baton_service::accounts;
 
 #[derive(Deserialize)]

@@ -10,8 +10,8 @@ use baton_core::Change;
 use baton_core::ask::SendPrompt;
 use baton_protocol::agent::CustomAgent;
 use baton_protocol::event::{Prompt, SubagentDeselected, SubagentSelected};
-use baton_runtime::session::{Settings, SettingsEdit};
 use baton_service::{ClientAsk, LiveSession, Service};
+use baton_settings::{Settings, SettingsEdit};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

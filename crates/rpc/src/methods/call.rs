@@ -6,12 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use baton_ask::View;
 use baton_core::Change;
 use baton_core::ask::Amend;
 use baton_protocol::params::{self, OnlySession};
 use baton_protocol::rpc::{CallId, RpcError, code};
 use baton_protocol::{Author, Json, SessionId};
-use baton_runtime::session::{Failure, View, panics};
+use baton_runtime::session::{Failure, panics};
 use baton_service::{Action, AskError, Caller, ClientAsk, LiveSession, Service};
 use futures_util::FutureExt;
 use serde::de::DeserializeOwned;

@@ -2,7 +2,7 @@
 
 use baton_ask::ListTools;
 use baton_protocol::tool::ToolSpec;
-use baton_runtime::providers;
+use baton_providers;
 use baton_service::OperationError;
 use baton_service::server::{ListAllModels, ListBuiltInTools};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Slash commands: those of attached clients, and those that the server executes itself.
 
+use baton_ask::View;
 use baton_ask::skills::{ListSkills, SkillEntry};
 use baton_core::ask::EnqueueCommand;
-use baton_runtime::session::View;
 use baton_runtime::work::own_command::{NotRun, OWN, Ran};
 use baton_service::OperationError;
 use serde::Deserialize;

@@ -1,5 +1,6 @@
 //! Extensions: the methods of clients about them, and how an extension joins its session.
 
+use baton_addons::extensions::Available;
 use baton_ask::extensions::{EnableExtension, ListExtensions, ReloadExtensions};
 use baton_core::Change;
 use baton_core::ask::Amend;
@@ -8,7 +9,6 @@ use baton_protocol::params::SessionParams;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::tool::ToolSpec;
 use baton_protocol::{Json, SessionId};
-use baton_runtime::extensions::Available;
 use baton_runtime::session::JoinKind;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -7,9 +7,9 @@ use baton_ask::files::{
     DeletePlan, FileChange, ListFiles, ReadFile, ReadPlan, TextFile, WriteFile, WritePlan,
 };
 use baton_core::Change;
+use baton_history::metadata;
 use baton_protocol::Timestamp;
 use baton_protocol::event::{Body, FileOperation, PlanChanged, WorkspaceFileChanged};
-use baton_runtime::metadata;
 use baton_service::{ClientAsk, LiveSession};
 use serde::Deserialize;
 use serde_json::{Value, json};

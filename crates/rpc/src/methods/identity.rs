@@ -1,9 +1,9 @@
 //! The GitHub account that a session acts for.
 
 use baton_ask::Configure;
-use baton_runtime::providers::github::GithubIdentity;
-use baton_runtime::session::SettingsEdit;
+use baton_providers::github::GithubIdentity;
 use baton_service::accounts::LookUpAccount;
+use baton_settings::SettingsEdit;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

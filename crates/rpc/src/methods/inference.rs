@@ -1,4 +1,4 @@
-//! Model requests that a client sends itself, in place of the server ([`baton_runtime::providers::Tunnel`]).
+//! Model requests that a client sends itself, in place of the server ([`baton_providers::Tunnel`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{Call, Handled, success};
 use crate::errors::CallError;
-use baton_runtime::providers::ResponsePart;
+use baton_providers::ResponsePart;
 use baton_runtime::session::CallFailed;
 use baton_service::server::ServeModelRequests;
 

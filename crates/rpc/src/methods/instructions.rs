@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use baton_addons::skills::Discovery;
 use baton_agent::prompt::instructions::{self, Instruction, InstructionScope};
 use baton_ask::ListInstructions;
 use baton_disk::blocking;
-use baton_runtime::skills::Discovery;
 use baton_service::skills::ListProjects;
 use serde_json::{Value, json};
 

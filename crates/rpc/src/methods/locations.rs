@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Call, Handled, amend, success};
 use crate::errors::CallError;
-use baton_runtime::locations::Location;
+use baton_files::locations::Location;
 use baton_service::grants::{EditLocationRules, GrantAtLocation, IsTrusted, ReadLocationRules, Trust};
 use baton_service::{AskError, LiveSession};
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use baton_addons::mcp::CatalogueEntry;
 use baton_ask::mcp::{
     AnswerMcpServer, DisableMcpServer, EnableMcpServer, IsMcpServerRunning, ListConfiguredMcpServers,
     ListMcpServers, ListMcpTools, LogInAtMcpServer, ReadMcpLog, ReleaseMcpWait, ReloadMcpServers,
@@ -9,7 +10,6 @@ use baton_ask::mcp::{
 };
 use baton_core::RequestAnswer;
 use baton_protocol::{Json, RequestId};
-use baton_runtime::mcp::CatalogueEntry;
 use baton_service::ClientAsk;
 use baton_service::mcp::{
     AddMcpServer, DisableMcpServers, EnableMcpServers, ListMcpServers as CatalogueOfServers,

@@ -3,13 +3,13 @@
 use std::path::{Component, PathBuf};
 
 use baton_core::Change;
+use baton_files::locations::resolved;
 use baton_protocol::rules::RulesEdit;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled, amend, success};
 use crate::errors::CallError;
-use baton_runtime::locations::resolved;
 
 pub(super) fn list(call: &Call<'_>) -> Handled {
     call.inspect(|view| {

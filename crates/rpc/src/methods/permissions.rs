@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled, amend, locations, success};
-use baton_runtime::locations::resolved;
+use baton_files::locations::resolved;
 use baton_service::LiveSession;
 
 /// Directory of temporary files.

@@ -2,8 +2,8 @@
 
 use baton_ask::{Configure, RevealEndpoint};
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
-use baton_runtime::providers::client_model_entry;
-use baton_runtime::session::SettingsEdit;
+use baton_providers::client_model_entry;
+use baton_settings::SettingsEdit;
 use serde::Deserialize;
 use serde_json::json;
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use baton_ask::files::PreviewUndo;
 use baton_ask::{Rewind, TruncateAt};
+use baton_ask::{RewindOutcome, Rewound};
 use baton_core::Session;
+use baton_files::rewind::{FileHistory, Point, TouchedFile};
 use baton_protocol::event::{ChangedFile, Preimage};
-use baton_runtime::rewind::{FileHistory, Point, TouchedFile};
-use baton_runtime::session::{RewindOutcome, Rewound};
 use baton_service::sessions::ReadFileHistory;
 use baton_service::{Caller, LiveSession, Service};
 use serde::Deserialize;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::perform;
 use super::{Call, Handled};
-use baton_runtime::metadata;
+use baton_history::metadata;
 use baton_runtime::session::Failure;
 use baton_service::OperationError;
 use baton_service::sessions::{DeleteSession, ListSessions, PruneSessions, ShowSession};

@@ -8,7 +8,8 @@ use baton_core::{Change, LogLevel};
 use baton_protocol::Json;
 use baton_protocol::event::{AgentMode, PermissionMode};
 use baton_protocol::provider::ProviderConfig;
-use baton_runtime::session::{JoinKind, OptionsEdit, SettingsEdit};
+use baton_runtime::session::JoinKind;
+use baton_settings::{OptionsEdit, SettingsEdit};
 use serde::Deserialize;
 use serde_json::json;
 

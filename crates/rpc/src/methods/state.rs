@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use baton_core::Change;
+use baton_files::context;
 use baton_protocol::Timestamp;
 use baton_protocol::event::WorkContext;
 use baton_protocol::rpc::RpcError;
@@ -10,7 +11,6 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Handled, amend, files};
-use baton_runtime::context;
 
 pub(super) fn snapshot(call: &Call<'_>) -> Handled {
     call.inspect(|view| {

@@ -1,12 +1,12 @@
 //! Tasks of a session: background commands and sub-agents.
 
 use baton_agent::tools::shell::{Background, CommandProgress};
+use baton_ask::View;
 use baton_ask::{EndBackground, ForgetBackground, ListBackground, NewTask, StartTask};
 use baton_core::ask::StopAgent;
 use baton_core::{Change, SubAgent};
 use baton_protocol::AgentId;
 use baton_protocol::event::{AgentForgotten, ExecutionMode};
-use baton_runtime::session::View;
 use baton_runtime::work;
 use baton_service::{AskError, LiveSession};
 use serde::Deserialize;

@@ -5,6 +5,7 @@
 
 mod schema;
 
+use baton_addons::workflows::LARGEST_RESULT;
 use baton_ask::workflows::{
     AgentTask, CancelRun, DescribeRun, GetRun, ListRuns, ProgressRange, ReadRunProgress, RecallStep,
     RecordStep, ReportProgress, ReportedLine, ResumeRun, RunWorkflowAgent, StartRun, WorkflowError,
@@ -13,7 +14,6 @@ use baton_protocol::Json;
 use baton_protocol::params::SessionParams;
 use baton_protocol::rpc::{RpcError, code};
 use baton_protocol::workflow::{Limits, Vocabulary};
-use baton_runtime::workflows::LARGEST_RESULT;
 use baton_service::ClientAsk;
 use serde::Deserialize;
 use serde_json::{Value, json};

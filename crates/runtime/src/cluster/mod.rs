@@ -29,9 +29,10 @@ pub use self::counters::ClusterSnapshot;
 use self::news::{Created, Newsroom, Readers};
 pub use self::news::{ListReader, Watcher};
 
+use baton_history::owner;
+
 use crate::Runtime;
 use crate::lifecycle::Observer;
-use crate::owner;
 use crate::session::{ActorMessage, Handle, Peers};
 
 /// Time between two looks at one's own pulse.

@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
+use baton_history::{metadata, owner};
 use baton_protocol::SessionId;
 use baton_protocol::params::SessionParams;
 use baton_store::members::BEAT;
 use baton_store::{StoreError, Summary};
 
-use crate::{Join, Runtime, metadata, owner};
+use crate::{Join, Runtime};
 
 /// Number of sessions that a server takes over each second: others take their share.
 const AT_ONCE: usize = 4;

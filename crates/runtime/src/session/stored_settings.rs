@@ -5,7 +5,7 @@ use baton_history::metadata::{Metadata, StoredSettings};
 use baton_protocol::params::SystemMessageConfig;
 use baton_settings::ModelSender;
 
-use super::Settings;
+use baton_settings::Settings;
 
 /// Returns the metadata of a session's current state, with the settings to store.
 pub(crate) fn metadata_of(session: &Session, settings: &Settings) -> Metadata {

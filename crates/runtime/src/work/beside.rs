@@ -262,7 +262,7 @@ async fn approve_sampling(scope: &WorkScope, request: &str) -> Result<(), String
 async fn start_command(scope: &WorkScope, ask: asks::StartCommand) -> Result<(), Failure> {
     let elsewhere = ask.cwd.as_ref().map(|cwd| cwd.display().to_string());
     let cwd = ask.cwd.unwrap_or_else(|| scope.session.durable.facts.context.cwd.clone().into());
-    if !crate::context::is_directory(cwd.clone()).await {
+    if !baton_files::context::is_directory(cwd.clone()).await {
         return Err(Failure::Refused(format!("{} is not a directory", cwd.display())));
     }
     let started = ShellStarted { command: ask.command.clone(), cwd: elsewhere, by: ask.by };

@@ -59,9 +59,10 @@ pub(crate) use self::share::FileShare;
 pub use self::sub_agents::status as agent_status;
 use crate::Runtime;
 use crate::session::actor::transcript::Transcripts;
-use crate::session::{Handle, Settings, panics};
+use crate::session::{Handle, panics};
 use baton_ask::Close;
 pub use baton_ask::{CommandRun, CountedMessage, Window};
+use baton_settings::Settings;
 
 /// State and handles of a session that its work uses: copies, so that the session cannot change under it.
 pub(crate) struct WorkScope {

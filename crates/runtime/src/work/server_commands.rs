@@ -1,14 +1,14 @@
 //! Slash commands that the server executes: at once for the client that invokes one, or from the queue.
 
 use baton_ask::skills::{InvokeSkill, ListSkills, SkillPrompt};
-use baton_ask::{CompactNow, CompactionOptions, StopCompaction};
+use baton_ask::{CompactNow, CompactionOptions, StopCompaction, View};
 use baton_core::Change;
 use baton_core::ask::{Amend, SendPrompt};
 use baton_protocol::event::{PermissionMode, Prompt};
 use baton_protocol::{Author, PromptId};
 
 use super::WorkScope;
-use crate::session::{Failure, Handle, View};
+use crate::session::{Failure, Handle};
 
 /// Commands of the server: name, hint for the arguments, description.
 pub const OWN: [(&str, &str, &str); 6] = [

@@ -2,6 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use baton_addons::mcp::SessionMcp;
+use baton_addons::skills::SessionSkills;
+use baton_addons::workflows::SessionWorkflows;
 use baton_agent::tools::shell::{CommandEnvironment, ShellSettings, Shells};
 use baton_agent::tools::sql::{Dependency, SessionDatabase, SqlProgram, Todo};
 use baton_agent::tools::web::PrivateHosts;
@@ -17,10 +20,7 @@ use super::capture::TurnSnapshots;
 use super::share::FileShare;
 use super::user_commands::UserCommands;
 use crate::Runtime;
-use crate::mcp::SessionMcp;
-use crate::skills::SessionSkills;
 use crate::web::NetworkFetch;
-use crate::workflows::SessionWorkflows;
 
 /// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
 pub(crate) struct SessionTools {

@@ -7,7 +7,7 @@ use baton_files::shared::SharedDirectory;
 use baton_store::{Lease, Store, StoreError};
 use tokio::sync::Mutex;
 
-use crate::workflows::ShareFiles;
+use baton_addons::workflows::ShareFiles;
 
 /// The shared files of a session that is held here.
 pub(crate) struct FileShare {

@@ -16,8 +16,8 @@ use baton_store::{Record, Seq};
 
 use super::WorkScope;
 
-use crate::session::{Settings, SettingsEdit};
-use crate::skills::Catalogue;
+use baton_addons::skills::Catalogue;
+use baton_settings::{Settings, SettingsEdit};
 
 /// Skills that one agent can have in its prompt.
 const MOST_PRELOADED: usize = 16;

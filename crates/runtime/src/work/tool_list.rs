@@ -7,9 +7,9 @@ use baton_mcp::OfferedTool;
 use baton_protocol::Json;
 use baton_protocol::event::AgentMode;
 use baton_protocol::tool::ToolSpec;
+use baton_settings::{Settings, ToolKind};
 
 use super::{SessionTools, WorkScope};
-use crate::session::{Settings, ToolKind};
 
 /// Returns the tools of the main conversation in its current mode.
 pub(super) fn main_tools(session: &Session, settings: &Settings, tools: &SessionTools) -> Vec<ToolSpec> {

@@ -1,11 +1,11 @@
 //! Serving asks about the workflows of a session, and the sub-agents of their runs.
 
+use baton_addons::workflows::Execution;
 use baton_ask::workflows::{AgentTask, RunWorkflowAgent, WorkflowError, WorkflowsAsk, WorkflowsReply};
 use baton_ask::{NewTask, RunTask};
 use baton_core::ask::WithdrawAsk;
 
 use super::WorkScope;
-use crate::workflows::Execution;
 
 /// Serves an ask about workflows.
 pub(super) async fn serve(scope: &WorkScope, ask: WorkflowsAsk) -> WorkflowsReply {

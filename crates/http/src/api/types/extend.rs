@@ -1,8 +1,8 @@
 //! Skills, plugins and marketplaces.
 
+use baton_addons::plugins::{InstalledPlugin, KnownMarketplace, OfferedPlugin};
+use baton_addons::skills::overview::SkillOverview;
 use baton_ask::skills::{SkillDetails, SkillEntry};
-use baton_runtime::plugins::{InstalledPlugin, KnownMarketplace, OfferedPlugin};
-use baton_runtime::skills::overview::SkillOverview;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

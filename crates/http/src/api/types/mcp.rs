@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use baton_addons::mcp::CatalogueEntry;
 use baton_ask::mcp::McpServerOverview;
-use baton_runtime::mcp::CatalogueEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};

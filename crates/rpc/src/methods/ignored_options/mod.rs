@@ -78,7 +78,7 @@ fn is_set(value: &Value) -> bool {
 /// Returns the warning for a working directory that does not exist.
 pub(super) async fn missing_directory(params: &SessionParams) -> Option<String> {
     let directory = params.working_directory.as_ref().filter(|directory| !directory.is_empty())?;
-    let exists = baton_runtime::context::is_directory(directory.into()).await;
+    let exists = baton_files::context::is_directory(directory.into()).await;
     (!exists).then(|| {
         format!(
             "The working directory {directory} does not exist or is not a directory: tools will fail in it."

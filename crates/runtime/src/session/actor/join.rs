@@ -8,14 +8,13 @@ use baton_history::record_of;
 use baton_protocol::SessionId;
 use baton_protocol::event::{FileTrackingBegun, SessionWarning};
 use baton_protocol::params::SessionParams;
-use baton_settings::{ModelSender, SettingsEdit};
+use baton_settings::{ModelSender, Settings, SettingsEdit};
 use baton_store::{NewRecord, Seq, StoreError};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::{Actor, stamp};
 use crate::Runtime;
-use crate::session::Settings;
 
 impl Actor {
     /// Attaches a client, unless the store cannot record it.
@@ -88,7 +87,7 @@ impl Actor {
 
     async fn resumed(&mut self, params: &SessionParams) -> Arrival {
         let context = match &params.working_directory {
-            Some(directory) => crate::context::of(directory.into()).await,
+            Some(directory) => baton_files::context::of(directory.into()).await,
             None => self.session.durable.facts.context.clone(),
         };
         Arrival::Resumed {

@@ -4,6 +4,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_addons::SessionTrust;
+use baton_addons::mcp::SessionMcp;
+use baton_addons::skills::SessionSkills;
+use baton_addons::workflows::{SessionWorkflows, Workflows};
 use baton_core::{Arrival, Durable, Input, Output, Session};
 use baton_handle::attached::Attached;
 use baton_handle::{
@@ -15,7 +18,7 @@ use baton_history::repairs::Damage;
 use baton_protocol::event::SessionIdle;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{ClientId, SessionId, Timestamp};
-use baton_settings::{Layers, ModelSender};
+use baton_settings::{Layers, ModelSender, Settings};
 use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, Span, StoreError};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -29,12 +32,9 @@ use super::{Actor, stamp};
 use crate::Runtime;
 use crate::crash::CrashPoint;
 use crate::extension_host::start_ask;
-use crate::mcp::SessionMcp;
 use crate::session::edge;
-use crate::session::{AddonPort, Handle, Settings, stored_settings};
-use crate::skills::SessionSkills;
+use crate::session::{AddonPort, Handle, stored_settings};
 use crate::work::{FileShare, SessionTools};
-use crate::workflows::{SessionWorkflows, Workflows};
 
 /// Number of records per read, where the whole history is read.
 const PAGE: usize = 512;
@@ -449,7 +449,7 @@ async fn create_input(runtime: &Runtime, joining: &JoinRequest) -> Input {
     let params = &joining.params;
     let directory = params.working_directory.as_ref().map_or_else(|| runtime.options.cwd.clone(), Into::into);
     Input::Create {
-        context: crate::context::of(directory).await,
+        context: baton_files::context::of(directory).await,
         model: params.model.clone(),
         reasoning_effort: params.reasoning_effort.clone(),
         version: runtime.options.version.clone(),

@@ -7,11 +7,12 @@ use baton_core::ask::RequestLogin;
 use baton_core::policy::territory::Standing;
 use baton_core::{Profile, Session};
 use baton_protocol::SessionId;
+use baton_settings::{OptionsEdit, SettingsEdit};
 use baton_store::{Seq, StoreError};
 
 use super::world::{World, gone, note, noted, rename};
 use crate::lifecycle::Observer;
-use crate::session::{Failure, OptionsEdit, SettingsEdit};
+use crate::session::Failure;
 
 #[tokio::test(start_paused = true)]
 async fn close_of_the_last_client_closes_the_session() {

@@ -3,13 +3,13 @@
 use std::pin::pin;
 
 use baton_core::ask::Amend;
+use baton_history::owner;
 use baton_store::faults::Fault;
 use baton_store::{Store, StoreError, Take};
 use futures_util::future::join_all;
 use futures_util::poll;
 
 use super::world::{World, gone, note, noted, rename, settle};
-use crate::owner;
 use crate::session::Failure;
 use crate::session::actor::{BATCH, LINGER};
 

@@ -106,7 +106,7 @@ async fn session_that_another_server_works_on_is_not_opened() {
     handle.leave(client.id);
     tokio::time::sleep(2 * LINGER).await;
     gone(&handle).await;
-    let other = crate::owner::this_process();
+    let other = baton_history::owner::this_process();
     let opened = world.store.memory.acquire(&world.id, other, Take::IfFree).await.unwrap();
     let busy = Append {
         lease: opened.lease,

@@ -6,7 +6,7 @@ use baton_core::{Change, Profile};
 use baton_handle::attached::Attached;
 use baton_protocol::ClientId;
 use baton_protocol::params::SessionParams;
-use baton_settings::SettingsChange;
+use baton_settings::{OptionsEdit, SettingsChange, SettingsEdit};
 use baton_store::Seq;
 use tokio::sync::mpsc;
 
@@ -15,7 +15,7 @@ use super::world::{World, joining};
 use crate::session::actor::{Loading, Mailbox};
 use crate::session::edge::{Ending, follow};
 use crate::session::remote::{FromOwner, Link, ToOwner};
-use crate::session::{Handle, JoinKind, JoinReply, OptionsEdit, Returning, SettingsEdit};
+use crate::session::{Handle, JoinKind, JoinReply, Returning};
 
 const CLIENT: ClientId = ClientId((1 << 32) + 1);
 

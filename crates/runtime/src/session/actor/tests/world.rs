@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use baton_core::ask::{Amend, SendPrompt};
 use baton_core::{Change, LogLevel, Profile};
+use baton_history::owner;
 use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{ClientId, EventId, Json, PromptId, SessionId};
@@ -13,10 +14,10 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::store::ScriptedStore;
+use crate::Runtime;
 use crate::cluster::Cluster;
 use crate::options::Options;
 use crate::session::{Batch, CallFailed, Calling, Failure, Handle, JoinKind, JoinRequest, Port};
-use crate::{Runtime, owner};
 
 /// Virtual time after which a test fails, instead of waiting forever.
 const LIMIT: Duration = Duration::from_secs(3600);
