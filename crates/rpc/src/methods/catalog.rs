@@ -2,7 +2,6 @@
 
 use baton_ask::ListTools;
 use baton_protocol::tool::ToolSpec;
-use baton_providers;
 use baton_service::OperationError;
 use baton_service::server::{ListAllModels, ListBuiltInTools};
 use serde_json::{Value, json};
@@ -29,8 +28,8 @@ pub(super) fn session_models(call: &Call<'_>) -> Handled {
             Err(OperationError::Failed(error)) => Err(error),
             Ok(models) => Ok(models),
         };
-        let models =
-            providers::with_client_models(&view.settings.models, server_models).map_err(CallError::failed)?;
+        let models = baton_providers::with_client_models(&view.settings.models, server_models)
+            .map_err(CallError::failed)?;
         Ok(json!({ "list": models }))
     })
 }
