@@ -23,9 +23,8 @@ fn papers() -> BTreeMap<String, String> {
 fn source_paths(text: &str) -> Vec<String> {
     let quoted = text.split('`').skip(1).step_by(2);
     let is_source = |path: &&str| path.contains("/src/") || path.contains("/tests/");
-    // In recipes, `NAME` stands for a file that does not exist yet, as do files of the toy engine.
-    let is_named =
-        |path: &&str| !path.contains([' ', '\n']) && !path.contains("NAME") && !path.contains("toy");
+    // In recipes, `NAME` stands for a file that does not exist yet.
+    let is_named = |path: &&str| !path.contains([' ', '\n']) && !path.contains("NAME");
     quoted.filter(is_source).filter(is_named).flat_map(expanded).collect()
 }
 
@@ -84,12 +83,17 @@ fn papers_name_existing_functions() {
     }
 }
 
+/// The map of the crates in ARCHITECTURE.md.
+fn map() -> String {
+    let text = std::fs::read_to_string(crates().with_file_name("ARCHITECTURE.md")).expect("the page");
+    let map = text.split("## The map").nth(1).and_then(|rest| rest.split("\n## ").next());
+    map.expect("the map").to_owned()
+}
+
 /// The groups of crates in the map, top down.
 fn groups() -> Vec<BTreeSet<String>> {
-    let text = std::fs::read_to_string(crates().with_file_name("ARCHITECTURE.md")).expect("the page");
-    let map = text.split("## The map").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("the map");
     let mut groups = Vec::new();
-    for row in map.lines().filter_map(|line| line.strip_prefix("| ")) {
+    for row in map().lines().filter_map(|line| line.strip_prefix("| ")) {
         if row.starts_with("**") {
             groups.push(BTreeSet::new());
         } else if let (Some(name), Some(group)) =
@@ -120,6 +124,17 @@ fn map_has_every_crate_in_a_group_that_depends_on_no_later_one() {
             assert!(later.is_empty(), "the map has {name} above {later:?}, which it depends on");
         }
     }
+}
+
+#[test]
+fn map_says_what_each_wall_keeps_apart() {
+    let map = map();
+    let rows = map.lines().filter(|line| line.starts_with("| `"));
+    let walls: Vec<&str> = rows.filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next()).collect();
+    let different: BTreeSet<&str> = walls.iter().copied().collect();
+    assert_eq!(different.len(), all().len(), "each wall has a reason of its own");
+    let short: Vec<_> = walls.iter().filter(|wall| wall.split(' ').count() < 4).collect();
+    assert!(short.is_empty(), "these say too little about what the wall keeps apart: {short:?}");
 }
 
 #[test]
