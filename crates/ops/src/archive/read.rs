@@ -70,9 +70,10 @@ fn long_name(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, String> {
 impl<'a, R: Read> OpenMember<'a, R> {
     fn new(entry: Entry<'a, R>, long: Option<Vec<u8>>) -> Result<Self, String> {
         let name = long.unwrap_or_else(|| entry.path_bytes().into_owned());
-        let name = String::from_utf8_lossy(&name).into_owned();
-        let member = ArchiveMember::parse(&name)
-            .ok_or_else(|| format!("it contains {name:?}, which no backup has"))?;
+        let refused =
+            |name: &[u8]| format!("it contains {:?}, which no backup has", String::from_utf8_lossy(name));
+        let name = String::from_utf8(name).map_err(|error| refused(error.as_bytes()))?;
+        let member = ArchiveMember::parse(&name).ok_or_else(|| refused(name.as_bytes()))?;
         let expected = entry.header().size().map_err(|error| error.to_string())?;
         Ok(Self { member, name, entry, digest: Context::new(&SHA256), expected, seen: 0 })
     }
