@@ -23,7 +23,7 @@ fn main() {
     divan::main();
 }
 
-#[divan::bench(args = LINES)]
+#[divan::bench(args = LINES, sample_size = 100)]
 fn decision(bencher: Bencher<'_, '_>, line: &str) {
     let identifiers = ["echo", "ls", "head", "git status", "grep", "sort", "uniq", "wc", "cat", "make:*"];
     let grants = identifiers.map(|id| Grant {

@@ -39,7 +39,7 @@ fn event(name: &str) -> (&'static str, Event) {
     (text, event)
 }
 
-#[divan::bench(args = NAMES)]
+#[divan::bench(args = NAMES, sample_size = 100)]
 fn encode_event(bencher: Bencher<'_, '_>, name: &str) {
     let (text, event) = event(name);
     bencher
@@ -47,7 +47,7 @@ fn encode_event(bencher: Bencher<'_, '_>, name: &str) {
         .bench_local(|| serde_json::to_vec(black_box(&event)).expect("an event"));
 }
 
-#[divan::bench(args = NAMES)]
+#[divan::bench(args = NAMES, sample_size = 100)]
 fn parse_event(bencher: Bencher<'_, '_>, name: &str) {
     let (text, _) = event(name);
     bencher
