@@ -33,7 +33,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Returns when the prompt is durable; events report the result. With an `Idempotency-Key`, a prompt can be sent again after a
 /// lost connection: it is accepted once. A key that was used for a different prompt is refused.
 #[utoipa::path(post, path = "/api/sessions/{id}/prompts", operation_id = "sendPrompt", tag = "prompts", request_body = NewPrompt,
-    params(("id" = String, Path, description = "LiveSession id"), ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key chosen by the client", pattern = "^[ -~]{1,256}$")),
+    params(("id" = String, Path, description = "Session id"), ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key chosen by the client", pattern = "^[ -~]{1,256}$")),
     responses((status = 202, description = "Accepted", body = AcceptedPrompt),
         (status = 400, description = "Malformed request body", body = ErrorBody),
         (status = 404, description = "No such session", body = ErrorBody),
@@ -115,7 +115,7 @@ fn attachment(object: serde_json::Map<String, serde_json::Value>) -> Result<Atta
 ///
 /// With `wait`, the response is delayed until the prompt has an outcome, or the time is over.
 #[utoipa::path(get, path = "/api/sessions/{id}/prompts/{prompt}", operation_id = "showPrompt", tag = "prompts",
-    params(("id" = String, Path, description = "LiveSession id"), ("prompt" = String, Path, description = "Prompt id"), WaitQuery),
+    params(("id" = String, Path, description = "Session id"), ("prompt" = String, Path, description = "Prompt id"), WaitQuery),
     responses((status = 200, description = "State of the prompt", body = PromptView), (status = 400, description = "Malformed query", body = ErrorBody), (status = 404, description = "No such session or prompt", body = ErrorBody)))]
 pub(super) async fn show(
     State(door): State<Shared>,
@@ -276,7 +276,7 @@ fn state_after(body: &EventBody, wanted: PromptId) -> Option<(&'static str, Opti
 /// Cancel the running turn and all queued prompts.
 ///
 /// Has no effect on an idle session.
-#[utoipa::path(post, path = "/api/sessions/{id}/cancel", operation_id = "cancelPrompts", tag = "prompts", params(("id" = String, Path, description = "LiveSession id")),
+#[utoipa::path(post, path = "/api/sessions/{id}/cancel", operation_id = "cancelPrompts", tag = "prompts", params(("id" = String, Path, description = "Session id")),
     responses((status = 200, description = "Cancelled", body = Cancelled),
         (status = 404, description = "No such session", body = ErrorBody),
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]

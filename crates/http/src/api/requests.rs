@@ -34,7 +34,7 @@ const SEARCHED: usize = 500;
 const ANSWERED: &str = "the request was already answered or withdrawn";
 
 /// List the pending requests of a session.
-#[utoipa::path(get, path = "/api/sessions/{id}/requests", operation_id = "listSessionRequests", tag = "requests", params(("id" = String, Path, description = "LiveSession id")),
+#[utoipa::path(get, path = "/api/sessions/{id}/requests", operation_id = "listSessionRequests", tag = "requests", params(("id" = String, Path, description = "Session id")),
     responses((status = 200, description = "Pending requests", body = RequestList),
         (status = 404, description = "No such session", body = ErrorBody),
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
@@ -71,7 +71,7 @@ pub(super) async fn overview(
 ///
 /// The first answer counts; a later one gets 409.
 #[utoipa::path(post, path = "/api/sessions/{id}/requests/{request}", operation_id = "answerRequest", tag = "requests", request_body = RequestAnswer,
-    params(("id" = String, Path, description = "LiveSession id"), ("request" = String, Path, description = "Request id")),
+    params(("id" = String, Path, description = "Session id"), ("request" = String, Path, description = "Request id")),
     responses((status = 200, description = "The answer counts", body = Counted),
         (status = 400, description = "The answer is of a different kind than the request", body = ErrorBody),
         (status = 404, description = "No such session or request", body = ErrorBody),
@@ -165,7 +165,7 @@ async fn first_answer(
 /// Open it in any browser. The browser returns to this server; if it cannot reach the server, answer the request with the
 /// address in its address bar.
 #[utoipa::path(post, path = "/api/sessions/{id}/requests/{request}/link", operation_id = "linkRequest", tag = "requests",
-    params(("id" = String, Path, description = "LiveSession id"), ("request" = String, Path, description = "Request id")),
+    params(("id" = String, Path, description = "Session id"), ("request" = String, Path, description = "Request id")),
     responses((status = 200, description = "Link for the login", body = LoginLink),
         (status = 404, description = "No such session or pending login", body = ErrorBody),
         (status = 422, description = "The authorization server cannot be used", body = ErrorBody)))]

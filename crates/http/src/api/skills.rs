@@ -29,7 +29,7 @@ fn no_such_skill(skill: &str) -> ApiError {
 
 /// List the skills of a session.
 #[utoipa::path(get, path = "/api/sessions/{id}/skills", operation_id = "listSessionSkills", tag = "skills",
-    params(("id" = String, Path, description = "LiveSession id")),
+    params(("id" = String, Path, description = "Session id")),
     responses((status = 200, description = "Skills, and those that cannot be used", body = SkillList),
         (status = 404, description = "No such session", body = ErrorBody),
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
@@ -44,7 +44,7 @@ pub(super) async fn list(
 
 /// Look for the skills of a session again.
 #[utoipa::path(post, path = "/api/sessions/{id}/skills", operation_id = "reloadSessionSkills", tag = "skills",
-    params(("id" = String, Path, description = "LiveSession id")),
+    params(("id" = String, Path, description = "Session id")),
     responses((status = 200, description = "Skills, and those that cannot be used", body = SkillList),
         (status = 404, description = "No such session", body = ErrorBody),
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
@@ -60,7 +60,7 @@ pub(super) async fn reload(
 
 /// Show a skill of a session, with its text.
 #[utoipa::path(get, path = "/api/sessions/{id}/skills/{skill}", operation_id = "showSessionSkill", tag = "skills",
-    params(("id" = String, Path, description = "LiveSession id"), ("skill" = String, Path, description = "Name of the skill")),
+    params(("id" = String, Path, description = "Session id"), ("skill" = String, Path, description = "Name of the skill")),
     responses((status = 200, description = "The skill", body = SkillView),
         (status = 404, description = "No such session or skill", body = ErrorBody),
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
@@ -76,7 +76,7 @@ pub(super) async fn show(
 
 /// Use a skill in a session again.
 #[utoipa::path(post, path = "/api/sessions/{id}/skills/{skill}/enable", operation_id = "enableSessionSkill", tag = "skills",
-    params(("id" = String, Path, description = "LiveSession id"), ("skill" = String, Path, description = "Name of the skill")),
+    params(("id" = String, Path, description = "Session id"), ("skill" = String, Path, description = "Name of the skill")),
     responses((status = 204, description = "Enabled"),
         (status = 404, description = "No such session or skill", body = ErrorBody),
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
@@ -91,7 +91,7 @@ pub(super) async fn enable(
 
 /// Stop using a skill in a session.
 #[utoipa::path(post, path = "/api/sessions/{id}/skills/{skill}/disable", operation_id = "disableSessionSkill", tag = "skills",
-    params(("id" = String, Path, description = "LiveSession id"), ("skill" = String, Path, description = "Name of the skill")),
+    params(("id" = String, Path, description = "Session id"), ("skill" = String, Path, description = "Name of the skill")),
     responses((status = 204, description = "Disabled"),
         (status = 404, description = "No such session or skill", body = ErrorBody),
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
