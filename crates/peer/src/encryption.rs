@@ -157,7 +157,8 @@ mod tests {
 
     async fn call(stream: impl Duplex + 'static) -> io::Result<String> {
         let mut ungreeted = Encryption::new()?.connect(stream).await?;
-        greet(&mut ungreeted, &ClusterSecret::new(SECRET).unwrap(), "a", LinkRole::Caller).await
+        greet(&mut ungreeted, &ClusterSecret::new(SECRET).unwrap(), "a", LinkRole::Caller { callee: "b" })
+            .await
     }
 
     async fn listen(stream: impl Duplex + 'static) -> io::Result<String> {

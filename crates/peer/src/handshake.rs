@@ -73,25 +73,19 @@ struct Proof {
 
 /// Role of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LinkRole {
-    /// It opened the connection.
-    Caller,
+pub(crate) enum LinkRole<'a> {
+    /// It opened the connection, to reach the server with this id.
+    Caller { callee: &'a str },
     /// It accepted the connection.
     Listener,
 }
 
-impl LinkRole {
-    fn name(self) -> &'static str {
+impl LinkRole<'_> {
+    /// Returns the names of this role and of the other end's.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Caller => "caller",
-            Self::Listener => "listener",
-        }
-    }
-
-    fn other(self) -> Self {
-        match self {
-            Self::Caller => Self::Listener,
-            Self::Listener => Self::Caller,
+            Self::Caller { .. } => ("caller", "listener"),
+            Self::Listener => ("listener", "caller"),
         }
     }
 }
@@ -101,7 +95,7 @@ pub(crate) async fn greet(
     Ungreeted { stream, binding }: &mut Ungreeted,
     secret: &ClusterSecret,
     server: &str,
-    role: LinkRole,
+    role: LinkRole<'_>,
 ) -> io::Result<String> {
     let ours = Hello { version: VERSION, oldest: OLDEST, server: server.to_owned(), challenge: challenge()? };
     send(stream, &ours).await?;
@@ -113,11 +107,19 @@ pub(crate) async fn greet(
             theirs.oldest, theirs.version
         )));
     }
+    // Before the proof: whoever listens at the address of a server that has ended could pass a proof for another server on
+    // to that one, and take over the connection.
+    if let LinkRole::Caller { callee } = role
+        && theirs.server != callee
+    {
+        return Err(refused(format!("another server ({}) listens at its address", theirs.server)));
+    }
     // The caller proves itself first: a listener that answers every caller could be asked to guess.
-    let text_ours = text(role, &ours, &theirs, binding);
-    let text_theirs = text(role.other(), &theirs, &ours, binding);
+    let (own_name, other_name) = role.names();
+    let text_ours = text(own_name, &ours, &theirs, binding);
+    let text_theirs = text(other_name, &theirs, &ours, binding);
     let proof = Proof { proof: hex(hmac::sign(&secret.0, text_ours.as_bytes()).as_ref()) };
-    if role == LinkRole::Caller {
+    if role != LinkRole::Listener {
         send(stream, &proof).await?;
     }
     let answer: Proof = frame::read(stream, MAX_HELLO).await?;
@@ -136,9 +138,9 @@ pub(crate) async fn greet(
 
 /// Returns the text that an end authenticates: its role, the greetings of both, and the connection. Lengths precede the
 /// parts, so that no two differ in their boundaries only. Without encryption there is no last part, as in earlier versions.
-fn text(role: LinkRole, own: &Hello, other: &Hello, binding: &[u8]) -> String {
+fn text(role: &str, own: &Hello, other: &Hello, binding: &[u8]) -> String {
     let binding = hex(binding);
-    let mut parts = vec![role.name(), &own.server, &own.challenge, &other.server, &other.challenge];
+    let mut parts = vec![role, &own.server, &own.challenge, &other.server, &other.challenge];
     if !binding.is_empty() {
         parts.push(&binding);
     }
@@ -182,7 +184,7 @@ mod tests {
         let (left, right) = pair();
         let (mut left, mut right) = (Ungreeted::plain(left), Ungreeted::plain(right));
         let (caller, listener) = (ClusterSecret::new(caller).unwrap(), ClusterSecret::new(listener).unwrap());
-        let call = async move { greet(&mut left, &caller, "a", LinkRole::Caller).await };
+        let call = async move { greet(&mut left, &caller, "a", LinkRole::Caller { callee: "b" }).await };
         let listen = async move { greet(&mut right, &listener, "b", LinkRole::Listener).await };
         tokio::join!(call, listen)
     }
@@ -198,6 +200,23 @@ mod tests {
         let (caller, listener) = meet("0123456789abcdef", "fedcba9876543210").await;
         let listener = listener.unwrap_err().to_string();
         assert!(listener.contains("another secret") && caller.is_err(), "{listener}");
+    }
+
+    /// Somebody who listens at the address of a server that has ended passes everything on to another server.
+    #[tokio::test]
+    async fn caller_proves_nothing_to_another_server() {
+        let (left, right) = pair();
+        let (mut left, mut right) = (Ungreeted::plain(left), Ungreeted::plain(right));
+        let secret = ClusterSecret::new("0123456789abcdef").unwrap();
+        let call = async {
+            let greeted = greet(&mut left, &secret, "a", LinkRole::Caller { callee: "ended" }).await;
+            drop(left);
+            greeted
+        };
+        let (caller, listener) = tokio::join!(call, greet(&mut right, &secret, "b", LinkRole::Listener));
+        assert!(listener.is_err(), "the listener takes whoever passes the proof on for {listener:?}");
+        let why = caller.unwrap_err().to_string();
+        assert!(why.contains("another server (b)"), "{why}");
     }
 
     #[tokio::test]

@@ -69,10 +69,8 @@ impl PeerLinks {
             true => Encryption::new()?.connect(stream).await?,
             false => Ungreeted::plain(stream),
         };
-        let found = handshake::greet(&mut ungreeted, &self.secret, &self.server, LinkRole::Caller).await?;
-        if found != owner.owner.server {
-            return Err(io::Error::other(format!("another server ({found}) listens at {}", owner.address)));
-        }
+        let role = LinkRole::Caller { callee: &owner.owner.server };
+        let callee = handshake::greet(&mut ungreeted, &self.secret, &self.server, role).await?;
         let (reader, writer) = tokio::io::split(ungreeted.stream);
         let (connection, outgoing) = Connection::new(self.stopping.child_token());
         let held = connection.clone();
@@ -85,7 +83,7 @@ impl PeerLinks {
                 result = outgoing.write(writer, &ended) => result,
             };
             if let Err(error) = result {
-                tracing::info!(server = found, %error, "connection to another server ended");
+                tracing::info!(server = callee, %error, "connection to another server ended");
             }
             held.end();
         });
