@@ -5,7 +5,8 @@
 //! struct is read from an object only; `serde_json` would also take an array for its fields in order.
 //!
 //! JSON that Baton wrote itself (events, snapshots, messages of peers) is read with `serde_json` directly: a history always
-//! opens, however large its values have become.
+//! opens, however large its values have become. Events that are imported are checked once, before they are stored
+//! ([`check_event`]).
 
 mod limits;
 mod objects;
@@ -14,7 +15,7 @@ mod path;
 use serde::de::{Deserialize, DeserializeOwned, Error as _};
 use serde_json::{Error, Value};
 
-pub use self::limits::{MAX_DEPTH, MAX_VALUES, check};
+pub use self::limits::{MAX_DEPTH, MAX_VALUES, check, check_event};
 use self::objects::StructsAreObjects;
 pub use self::path::path_of;
 

@@ -12,20 +12,26 @@ pub const MAX_DEPTH: usize = 100;
 /// fifth of it.
 pub const MAX_VALUES: usize = 100_000;
 
+/// Levels that an event adds around a value from outside. Together with it, `serde_json` still reads them.
+const EVENT_LEVELS: usize = 20;
+
+/// Maximum number of values and keys of an event, which may contain several values from outside.
+const EVENT_VALUES: usize = 2 * MAX_VALUES;
+
 /// A limit that a text exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
-    /// It is nested too deeply.
-    Depth,
-    /// It has too many values.
-    Values,
+    /// It is nested deeper than this.
+    Depth(usize),
+    /// It has more values than this.
+    Values(usize),
 }
 
 impl std::fmt::Display for Excess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Depth => write!(f, "JSON that is nested more than {MAX_DEPTH} levels deep is refused"),
-            Self::Values => write!(f, "JSON with more than {MAX_VALUES} values is refused"),
+            Self::Depth(limit) => write!(f, "JSON that is nested more than {limit} levels deep is refused"),
+            Self::Values(limit) => write!(f, "JSON with more than {limit} values is refused"),
         }
     }
 }
@@ -39,10 +45,19 @@ impl std::error::Error for Excess {}
 /// The limit that the text exceeds.
 pub fn check(text: &[u8]) -> Result<(), Excess> {
     // Each level and each value needs a byte.
-    if text.len() <= MAX_DEPTH { Ok(()) } else { scan(text) }
+    if text.len() <= MAX_DEPTH { Ok(()) } else { scan(text, MAX_DEPTH, MAX_VALUES) }
 }
 
-fn scan(text: &[u8]) -> Result<(), Excess> {
+/// Checks an event in a file that anybody may have written. The limits leave room for what Baton adds to values from outside, so
+/// that its own exports pass.
+///
+/// # Errors
+/// The limit that the event exceeds.
+pub fn check_event(text: &[u8]) -> Result<(), Excess> {
+    scan(text, MAX_DEPTH + EVENT_LEVELS, EVENT_VALUES)
+}
+
+fn scan(text: &[u8], max_depth: usize, max_values: usize) -> Result<(), Excess> {
     // Values and keys are counted by what begins, separates or names them, so that a number needs no parsing.
     let (mut at, mut depth, mut values) = (0, 0_usize, 1_usize);
     while let Some(byte) = text.get(at) {
@@ -52,16 +67,16 @@ fn scan(text: &[u8]) -> Result<(), Excess> {
             b'[' | b'{' => {
                 depth += 1;
                 values += 1;
-                if depth > MAX_DEPTH {
-                    return Err(Excess::Depth);
+                if depth > max_depth {
+                    return Err(Excess::Depth(max_depth));
                 }
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
             b',' | b':' => values += 1,
             _ => continue,
         }
-        if values > MAX_VALUES {
-            return Err(Excess::Values);
+        if values > max_values {
+            return Err(Excess::Values(max_values));
         }
     }
     Ok(())

@@ -67,7 +67,7 @@ proptest! {
     fn no_value_escapes_the_count(value in values(), copies in 1..4_usize) {
         let each = count(&value).max(1);
         let wide = vec![value.to_string(); copies * MAX_VALUES / each + 1].join(",");
-        prop_assert_eq!(check(format!("[{wide}]").as_bytes()), Err(limits::Excess::Values));
+        prop_assert_eq!(check(format!("[{wide}]").as_bytes()), Err(limits::Excess::Values(MAX_VALUES)));
     }
 }
 
@@ -99,6 +99,18 @@ fn depth_is_limited_for_all_types() {
     }
     let wide = format!("[{}[]]", "[],".repeat(1_000));
     assert!(from_str::<Value>(&wide).is_ok(), "closed arrays do not count");
+}
+
+#[test]
+fn events_have_room_for_values_within_the_limits() {
+    let event = |value: &str| format!(r#"{{"data":{{"result":{{"content":{value}}}}}}}"#);
+    let list = format!("[{}1]", "1,".repeat(MAX_VALUES - 3));
+    for value in [nested(MAX_DEPTH), list] {
+        assert_eq!((check(value.as_bytes()), check_event(event(&value).as_bytes())), (Ok(()), Ok(())));
+        assert!(serde_json::from_str::<Value>(&event(&value)).is_ok());
+    }
+    assert!(check_event(event(&nested(120)).as_bytes()).is_err());
+    assert!(check_event("[],".repeat(200_000).as_bytes()).is_err());
 }
 
 #[test]
