@@ -9,6 +9,9 @@
 //! Where a word can mean several files, it means all of them here: `..` behind a link is the parent of the link for `cd`,
 //! and of its target for the kernel. What only the shell knows could be any file, and counts as Baton's home.
 //!
+//! A word is also taken apart: `@FILE`, `NAME=FILE`, `-fFILE`, `file:///FILE`. Where a program looks for files below a directory
+//! that a word names (`-C DIR`), those are examined, too.
+//!
 //! Opaque lines are skipped: no grant covers them. So are words that a program runs as code (`eval`, `python -c`, `make`): a
 //! grant for such a program covers whatever its code does.
 
@@ -26,7 +29,7 @@ use baton_protocol::permission::PermissionRequest;
 
 use self::expansion::Variables;
 use self::glob::Budget;
-use self::search::Search;
+use self::search::{NewLinks, Search};
 use super::environment::CommandEnvironment;
 
 /// Limit on the directories that a line may have changed to. A line that exceeds it counts as reaching Baton's home.
@@ -35,6 +38,8 @@ const MOST_DIRECTORIES: usize = 16;
 const MOST_WORDS: usize = 512;
 /// Letters of an option that may precede a file name: `-nfFILE`.
 const MOST_LETTERS: usize = 8;
+/// Limit on the parts of a word that may be file names. A word that exceeds it counts as reaching Baton's home.
+const MOST_PARTS: usize = 64;
 
 /// The context in which a line would run.
 #[derive(Debug, Clone)]
@@ -138,21 +143,27 @@ impl ShellState<'_> {
         if search == Search::ThroughLinks || (self.has_links && opens_files(command.program)) {
             return Reach::Unknown;
         }
-        let names = std::iter::once(command.program).chain(arguments.iter().map(String::as_str));
-        let found: Vec<PathBuf> = names.flat_map(readings).flat_map(|name| self.follow(name)).collect();
-        let holds_home = |path: &PathBuf| self.around.home.starts_with(beneath::resolve(path));
+        let names = || std::iter::once(command.program).chain(arguments.iter().map(String::as_str));
+        let found: Vec<PathBuf> = names().flat_map(readings).flat_map(|name| self.follow(name)).collect();
+        let Some(inside) = self.paths_inside(command.program, &arguments) else { return Reach::Unknown };
+        let home = &self.around.home;
+        let holds_home = |path: &PathBuf| home.starts_with(beneath::resolve(path));
         // To compare directories, `diff` follows the links in them.
         let compares_directories =
             || command.program == "diff" && found.iter().any(|path| is_directory(path));
-        if search == Search::Below && found.iter().chain(&self.directories).any(holds_home)
-            || compares_directories()
-        {
+        let searches_home = match search {
+            Search::No | Search::ThroughLinks => false,
+            Search::Named => found.iter().any(holds_home),
+            Search::NamedThroughLinks => found.iter().any(holds_home) || self.finds_link(&arguments),
+            Search::Below => found.iter().chain(&self.directories).any(holds_home),
+        };
+        if searches_home || compares_directories() {
             return Reach::Unknown;
         }
         let is_guarded = |path: &&PathBuf| {
             matches!(self.territory.read(path), Standing::EachTime(_)) && !is_null_device(path)
         };
-        if let Some(guarded) = found.iter().find(is_guarded) {
+        if let Some(guarded) = found.iter().chain(&inside).find(is_guarded) {
             return Reach::Guarded(guarded.clone());
         }
         self.change(command, &arguments, found)
@@ -173,17 +184,54 @@ impl ShellState<'_> {
 
     /// Resolves a path relative to the directories, with all links: as `cd` does, and as the kernel does.
     fn follow(&self, name: &str) -> Vec<PathBuf> {
-        let both = |from: &PathBuf| [beneath::resolve(&absolute(from, name)), through_links(from, name)];
-        let mut paths: Vec<PathBuf> = self.directories.iter().flat_map(both).collect();
-        paths.dedup();
-        paths
+        follow(&self.directories, name)
+    }
+
+    /// Returns the paths that parts of the arguments denote, and those below directories that the program changes to by itself.
+    /// `None` if there are too many, or one cannot be known.
+    fn paths_inside(&self, program: &str, arguments: &[String]) -> Option<Vec<PathBuf>> {
+        let (own, mut paths) = (self.own_directories(arguments)?, Vec::new());
+        for argument in arguments.iter().filter(|_| opens_files(program)) {
+            if opens_addresses(program) && has_file_address(argument) {
+                return None;
+            }
+            paths.extend(parts(argument)?.into_iter().flat_map(|part| self.follow(part)));
+            paths.extend(readings(argument).into_iter().flat_map(|name| follow(&own, name)));
+        }
+        Some(paths)
+    }
+
+    /// Returns the directories that a program changes to by itself: `git -C DIR`, `tar --directory=DIR`. `None` if there are too
+    /// many.
+    fn own_directories(&self, arguments: &[String]) -> Option<Vec<PathBuf>> {
+        let (mut own, mut is_next) = (Vec::new(), false);
+        for word in arguments {
+            let option = CHANGES_DIRECTORY.iter().find_map(|option| word.strip_prefix(option));
+            let named = option.map_or(word.as_str(), |rest| rest.trim_start_matches('='));
+            if (is_next || option.is_some()) && !named.is_empty() {
+                // Each is relative to the one before.
+                let paths = self.follow(named).into_iter().chain(follow(&own, named));
+                own = own.iter().cloned().chain(paths.filter(|path| is_directory(path))).collect();
+                own.sort();
+                own.dedup();
+                if own.len() > MOST_DIRECTORIES {
+                    return None;
+                }
+            }
+            is_next = option.is_some() && named.is_empty();
+        }
+        Some(own)
     }
 
     /// Applies what a command changes in the shell. `found` are the paths that its words name.
     fn change(&mut self, command: &SimpleCommand<'_>, arguments: &[String], found: Vec<PathBuf>) -> Reach {
+        self.has_links |= match NewLinks::of(command.program, arguments) {
+            NewLinks::No => false,
+            NewLinks::OfNamed => self.moves_links(command, arguments),
+            NewLinks::Any => true,
+        };
         match command.program {
             "cd" | "pushd" => return self.change_directory(command, arguments, found),
-            "ln" => self.has_links = true,
             program if sets_variables(program, arguments) => {
                 // `command cd`, `popd` and their like change the directory, too.
                 self.directories.extend(found.into_iter().filter(|path| is_directory(path)));
@@ -192,6 +240,23 @@ impl ShellState<'_> {
             _ => {}
         }
         self.limit_directories()
+    }
+
+    /// Whether an argument is a link, or a directory that may contain one. The last argument is where they go.
+    fn moves_links(&mut self, command: &SimpleCommand<'_>, arguments: &[String]) -> bool {
+        let is_literal = arguments.len() == command.arguments.len();
+        let names_target = arguments.iter().any(|word| word.starts_with("-t") || word.starts_with("--t"));
+        let moved = match arguments.split_last() {
+            Some((_, moved)) if is_literal && !names_target => moved,
+            _ => arguments,
+        };
+        self.finds_link(moved)
+    }
+
+    /// Whether one of these paths is a link, or a directory that may contain one.
+    fn finds_link(&mut self, names: &[String]) -> bool {
+        let Self { directories, budget, .. } = self;
+        names.iter().any(|name| directories.iter().any(|from| budget.finds_link(absolute(from, name))))
     }
 
     fn change_directory(
@@ -261,6 +326,17 @@ fn is_null_device(path: &Path) -> bool {
     path == Path::new("/dev/null")
 }
 
+/// Options with a directory to which a program changes before it opens files.
+const CHANGES_DIRECTORY: [&str; 4] = ["-C", "--directory", "--chdir", "--cwd"];
+
+/// Resolves a path relative to each directory, with all links: as `cd` does, and as the kernel does.
+fn follow(directories: &[PathBuf], name: &str) -> Vec<PathBuf> {
+    let both = |from: &PathBuf| [beneath::resolve(&absolute(from, name)), through_links(from, name)];
+    let mut paths: Vec<PathBuf> = directories.iter().flat_map(both).collect();
+    paths.dedup();
+    paths
+}
+
 /// Returns the paths that an argument can denote: the argument itself, and the value of an option.
 fn readings(argument: &str) -> Vec<&str> {
     let mut names = vec![argument];
@@ -273,6 +349,48 @@ fn readings(argument: &str) -> Vec<&str> {
     }
     names.retain(|name| !name.is_empty());
     names
+}
+
+/// Returns the parts of an argument that programs may take for paths: `@FILE`, `host:FILE`, `name=@FILE;type=text/plain`. `None`
+/// if there are too many.
+fn parts(argument: &str) -> Option<Vec<&str>> {
+    let is_separator = |c: char| matches!(c, '=' | '@' | ':' | ',' | ';');
+    let to_the_end =
+        argument.match_indices(is_separator).map(|(at, separator)| &argument[at + separator.len()..]);
+    let between = argument.split(is_separator).filter(|part| part.len() < argument.len());
+    let parts: Vec<&str> =
+        to_the_end.chain(between).filter(|part| !part.is_empty()).take(2 * MOST_PARTS).collect();
+    (parts.len() < 2 * MOST_PARTS).then_some(parts)
+}
+
+/// Whether a program may open the file that an address in its arguments names. Programs that search or print text do not.
+fn opens_addresses(program: &str) -> bool {
+    opens_files(program)
+        && !matches!(
+            program,
+            "grep"
+                | "egrep"
+                | "fgrep"
+                | "rg"
+                | "ag"
+                | "ack"
+                | "ugrep"
+                | "sed"
+                | "jq"
+                | "expr"
+                | "test"
+                | "["
+                | "basename"
+                | "dirname"
+        )
+}
+
+/// Whether a word contains `file:/`.
+fn has_file_address(word: &str) -> bool {
+    word.match_indices(":/").any(|(at, _)| {
+        let scheme = at.checked_sub(4).and_then(|start| word.get(start..at));
+        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("file"))
+    })
 }
 
 #[cfg(test)]

@@ -22,6 +22,27 @@ impl Budget {
         Self { entries: MOST_ENTRIES, matches: MOST_MATCHES }
     }
 
+    /// Whether a path is a link or a directory with a link below it. If that cannot be found out, it may be.
+    #[expect(clippy::disallowed_methods, reason = "callers run on a blocking thread")]
+    pub(super) fn finds_link(&mut self, path: PathBuf) -> bool {
+        let mut paths = vec![path];
+        while let Some(path) = paths.pop() {
+            if Self::spend(&mut self.entries).is_none() {
+                return true;
+            }
+            match path.symlink_metadata() {
+                Ok(found) if found.is_symlink() => return true,
+                Ok(found) if found.is_dir() => {
+                    let Ok(entries) = std::fs::read_dir(&path) else { return true };
+                    paths.extend(entries.flatten().map(|entry| entry.path()));
+                }
+                // What is not there has no links.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        false
+    }
+
     /// Counts down. `None` if nothing was left.
     fn spend(left: &mut usize) -> Option<()> {
         *left = left.checked_sub(1)?;
