@@ -63,7 +63,13 @@ impl UiRequests {
     }
 
     fn request_permission(&mut self, id: &str, tool_call: &str, steps: &mut Steps) {
-        let tool_call: Value = baton_json::from_str(tool_call).unwrap_or_default();
+        let tool_call: Value = match baton_json::from_str(tool_call) {
+            Ok(tool_call) => tool_call,
+            // Nobody can decide about a call that cannot be shown.
+            Err(error) => {
+                return respond(id, "value", &format!("The call cannot be shown: {error}").into(), steps);
+            }
+        };
         let call = text(&tool_call, "/call").unwrap_or_default();
         let request = permission_request(call, &self.cwd, &tool_call);
         self.pending.request_permission(id, call, request, call.to_owned(), steps);
@@ -154,5 +160,22 @@ mod tests {
         assert!(matches!(asked, Some(Step::Report(Report::Wants { .. }))), "{asked:?}");
         let Some(Step::Send(sent)) = sent else { panic!("{sent:?}") };
         assert!(!sent.contains("yes") && sent.contains("does not allow"), "{sent}");
+    }
+
+    #[test]
+    fn call_that_cannot_be_shown_is_denied() {
+        let deep = "[".repeat(120) + &"]".repeat(120);
+        for input in [format!(r#"{{"command":"rm -rf /","x":{deep}}}"#), "1e999".to_owned()] {
+            let mut requests = UiRequests { cwd: "/work".into(), ..UiRequests::default() };
+            let mut steps = Steps::default();
+            let tool_call = format!(r#"{{"call":"c","tool":"bash","input":{input}}}"#);
+            let request =
+                json!({"id": "1", "method": "input", "title": PERMISSION_TITLE, "placeholder": tool_call});
+            requests.on_request(&request, &mut steps);
+            let Some(Step::Send(sent)) = steps.pop() else {
+                panic!("somebody is asked about a call without arguments")
+            };
+            assert!(sent.contains("cannot be shown") && steps.pop().is_none(), "{sent}");
+        }
     }
 }
