@@ -52,6 +52,9 @@ const FORMS: &[&str] = &[
     "~/$V",
     "\"$V\"/*",
     "given/$V*",
+    "@given/$V",
+    "\"n=@given/$V;type=x\"",
+    "host:given/$V,x",
 ];
 
 #[rustfmt::skip]
@@ -177,9 +180,9 @@ impl Project {
                 continue;
             }
             let text = text.into_string().unwrap();
-            let value = text.split_once('=').map_or("", |(_, value)| value);
+            let values = text.split(['=', '@', ':', ',', ';']);
             let option = text.strip_prefix('-').and_then(|letters| letters.get(1..)).unwrap_or_default();
-            let named = [text.as_str(), value, option].into_iter().filter(|name| !name.is_empty());
+            let named = [text.as_str(), option].into_iter().chain(values).filter(|name| !name.is_empty());
             let real = named.filter_map(|name| cwd.join(name).canonicalize().ok());
             if let Some(path) = real.into_iter().find(|path| path.starts_with(&self.home)) {
                 return Some(path);
