@@ -110,6 +110,21 @@ async fn answer_takes_little(place: &str, replies: impl IntoIterator<Item = Scri
     watched.check(place).await;
 }
 
+/// At 128 levels, the reader of arguments and that of events once disagreed, and the session ended in a panic.
+#[tokio::test]
+async fn deeply_nested_arguments_fail_only_their_call() {
+    let (program, model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    http.create("s", json!({ "allowAllTools": true })).await;
+    for depth in [100, 101, 126, 127, 128, 129] {
+        let arguments = format!(r#"{{"path":{}{}}}"#, "[".repeat(depth - 1), "]".repeat(depth - 1));
+        model.push(ScriptedReply::new([ReplyAction::Call { name: "view".into(), arguments }]));
+        let prompt = http.prompt("s", "hello").await;
+        assert_eq!(http.outcome("s", &prompt).await, "completed", "{depth}");
+    }
+}
+
 /// Answers every HTTP request with a body.
 async fn answering(body: String) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
