@@ -15,6 +15,7 @@ mod guard;
 mod linger;
 mod listen;
 mod login;
+mod memory;
 mod metrics;
 mod oauth;
 mod replay;
@@ -36,6 +37,7 @@ pub use self::api::describe_api;
 use self::feed::Feed;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
+use self::memory::PersonalMemory;
 use self::metrics::DoorMetrics;
 pub use self::replay::serve_recording;
 pub use self::tls::{TlsError, TlsIdentity};
@@ -94,6 +96,10 @@ pub(crate) struct Door {
     pub(crate) options: HttpOptions,
     pub(crate) metrics: DoorMetrics,
     pub(crate) streams: EventStreams,
+    /// Bodies of requests that arrive.
+    pub(crate) bodies: Arc<PersonalMemory>,
+    /// Responses that are built or have not been read.
+    pub(crate) unread: PersonalMemory,
     /// People besides the owner; none for a server of one session.
     pub(crate) people: Option<Arc<People>>,
     pub(crate) page: Option<WebApp>,
@@ -156,6 +162,8 @@ impl HttpDoor {
             service: service.clone(),
             metrics: DoorMetrics::default(),
             streams: EventStreams::new(options.max_streams),
+            bodies: Arc::default(),
+            unread: PersonalMemory::default(),
             rate: RateLimit::new(options.requests_per_second),
             has_tls: AtomicBool::new(false),
             options,

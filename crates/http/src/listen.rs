@@ -193,6 +193,7 @@ fn service(
     let start_stream = Arc::new(Mutex::new(Some(start_stream)));
     let (max_body, body_time, drain_time) =
         (door.options.max_body as u64, door.options.body_time, door.options.header_time);
+    let bodies = door.bodies.clone();
     service_fn(move |request: Request<Incoming>| {
         let (routes, start_stream) = (routes.clone(), start_stream.clone());
         let (head, body) = request.into_parts();
@@ -201,6 +202,7 @@ fn service(
         let mut request = Request::from_parts(head, Body::new(body));
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(slot.clone());
+        request.extensions_mut().insert(bodies.clone());
         let respond = async move {
             let mut response = routes.oneshot(request).await?;
             if !unread.drain(max_body, drain_time).await {

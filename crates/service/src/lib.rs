@@ -32,6 +32,7 @@ mod session;
 pub mod sessions;
 pub mod settings;
 pub mod skills;
+mod turns;
 pub mod watch;
 
 use std::sync::{Arc, OnceLock};
@@ -47,6 +48,7 @@ use self::readiness::Readiness;
 use self::remote_logins::RemoteLogins;
 use self::scans::Scans;
 pub use self::session::{AskError, LiveSession};
+pub use self::turns::Turns;
 
 /// The operations of one server. Cheap to clone; all doors of a server share one.
 #[derive(Clone)]

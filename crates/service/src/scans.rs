@@ -3,11 +3,12 @@
 //! A few of them would use up the store's readers and the processor, and all other clients would wait. So the server carries out
 //! two at a time, and one for each person; the others wait for their turn.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use baton_protocol::Author;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::turns::Turns;
 
 /// Number of scans at a time.
 const AT_ONCE: usize = 2;
@@ -15,8 +16,7 @@ const AT_ONCE: usize = 2;
 /// The scans of a server.
 pub(crate) struct Scans {
     all: Arc<Semaphore>,
-    /// The turn of each person who scans; the owner is `None`.
-    people: Mutex<HashMap<Option<Author>, Weak<Semaphore>>>,
+    people: Turns,
 }
 
 /// The turn of one scan. Dropping it ends the turn.
@@ -28,7 +28,7 @@ pub(crate) struct ScanTurn {
 
 impl Default for Scans {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(AT_ONCE)), people: Mutex::default() }
+        Self { all: Arc::new(Semaphore::new(AT_ONCE)), people: Turns::new(1) }
     }
 }
 
@@ -36,20 +36,9 @@ impl Scans {
     /// Waits until a person, or the owner (`None`), may scan. The person's own scans wait before those of all, so that a person with
     /// many is ahead of others once at most.
     pub(crate) async fn turn(&self, person: Option<Author>) -> ScanTurn {
-        // The semaphores are never closed.
-        let of_person = self.of(person).acquire_owned().await.ok();
+        let of_person = self.people.turn(person, 1).await;
+        // The semaphore is never closed.
         ScanTurn { _of_all: self.all.clone().acquire_owned().await.ok(), _of_person: of_person }
-    }
-
-    fn of(&self, person: Option<Author>) -> Arc<Semaphore> {
-        let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-        people.retain(|_, turn| turn.strong_count() > 0);
-        if let Some(turn) = people.get(&person).and_then(Weak::upgrade) {
-            return turn;
-        }
-        let turn = Arc::new(Semaphore::new(1));
-        people.insert(person, Arc::downgrade(&turn));
-        turn
     }
 }
 
@@ -72,8 +61,5 @@ mod tests {
         assert!(scans.turn(person("ada")).now_or_never().is_some());
         drop(first);
         assert!(waiting.remove(0).now_or_never().is_some());
-        drop(waiting);
-        drop(scans.turn(None).await);
-        assert_eq!(scans.people.lock().unwrap().len(), 1, "others are not remembered");
     }
 }

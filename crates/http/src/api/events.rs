@@ -1,6 +1,5 @@
 //! Events of a session, as a page or as a stream.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use baton_service::Caller;
@@ -15,8 +14,11 @@ use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 use crate::sse::{StreamRequest, Wanted};
 
-/// Size of a page of events, in bytes. It stays in memory until the client has read it, and one person can open many connections.
+/// Size of a page of events, in bytes.
 const PAGE_BYTES: usize = 4 << 20;
+
+/// Size of a response with a page of rendered events in the worst case, in bytes.
+const RENDERED_BYTES: usize = 8 * PAGE_BYTES;
 
 /// Read events of a session.
 ///
@@ -31,7 +33,7 @@ const PAGE_BYTES: usize = 4 << 20;
         (status = 400, description = "Malformed query", body = ErrorBody),
         (status = 404, description = "No such session", body = ErrorBody),
         (status = 409, description = "The cursor is ahead of the session", body = ErrorBody),
-        (status = 503, description = "Too many streams are open", body = ErrorBody)))]
+        (status = 503, description = "Too many streams are open, or responses are not read", body = ErrorBody)))]
 pub(super) async fn read(
     State(door): State<Shared>,
     By(caller): By,
@@ -51,7 +53,11 @@ pub(super) async fn read(
             Some(before) => Span::Before { before: Seq(before), limit },
             None => Span::After { after, limit },
         };
-        return Ok(Json(page(&door, &caller, id, span, query.rendered).await?).into_response());
+        let size = if query.rendered { RENDERED_BYTES } else { PAGE_BYTES };
+        let room = door.unread.room(caller.person(), size as u64).await?;
+        let page = page(&door, &caller, id, span, query.rendered).await?;
+        let json = serde_json::to_vec(&page).map_err(|error| ApiError::internal(error.to_string()))?;
+        return Ok(room.json(json));
     }
     subscribe(&door, Wanted::Session { session: id, after }, caller)
 }

@@ -1,6 +1,8 @@
 //! Extractors that report invalid requests as an [`ApiError`].
 
-use axum::body::Bytes;
+use std::sync::Arc;
+
+use axum::body::{Bytes, HttpBody as _};
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query};
 use baton_protocol::SessionId;
@@ -10,6 +12,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 
 use crate::error::ApiError;
+use crate::memory::{PersonalMemory, Room};
 
 /// Extracts a JSON body.
 pub(crate) struct JsonBody<T>(pub(crate) T);
@@ -18,19 +21,28 @@ impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for JsonBody
     type Rejection = ApiError;
 
     async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, ApiError> {
-        let body = json_of(request, state).await?;
+        let (body, _room) = json_of(request, state).await?;
         baton_json::from_str(&body).map(Self).map_err(|error| malformed::<T>(&body, &error))
     }
 }
 
-/// Reads a body that is announced as JSON.
-async fn json_of<S: Send + Sync>(request: axum::extract::Request, state: &S) -> Result<String, ApiError> {
+/// Reads a body that is announced as JSON. It counts as memory of the sender.
+async fn json_of<S: Send + Sync>(
+    request: axum::extract::Request,
+    state: &S,
+) -> Result<(String, Option<Room>), ApiError> {
     if !is_json(request.headers()) {
         let message = "send the header `Content-Type: application/json`";
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_request", message));
     }
+    let sender = request.extensions().get::<Caller>().and_then(Caller::person);
+    let size = request.body().size_hint().upper().unwrap_or(u64::MAX);
+    let room = match request.extensions().get::<Arc<PersonalMemory>>().cloned() {
+        Some(memory) => Some(memory.room(sender, size).await?),
+        None => None,
+    };
     let body = Bytes::from_request(request, state).await.map_err(|rejection| unread(&rejection))?;
-    let text = String::from_utf8(body.into());
+    let text = String::from_utf8(body.into()).map(|text| (text, room));
     text.map_err(|_| ApiError::bad_request("the request body is not JSON: it is not UTF-8"))
 }
 

@@ -1,7 +1,6 @@
 //! Copies of a session, and rewinding it.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use baton_ask::Rewind;
@@ -24,7 +23,7 @@ use super::types::SessionView;
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
-/// Size of a page of an export, in bytes. It stays in memory until the client has read it.
+/// Size of a page of an export, in bytes.
 const PAGE_BYTES: usize = 1 << 20;
 
 /// Which part of a session to copy.
@@ -62,13 +61,15 @@ pub(super) async fn fork(
 #[utoipa::path(get, path = "/api/sessions/{id}/export", operation_id = "exportSession", tag = "sessions",
     params(("id" = String, Path, description = "Session id")),
     responses((status = 200, description = "Events, one a line", body = String, content_type = "application/x-ndjson"),
-        (status = 404, description = "No such session", body = ErrorBody)))]
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 503, description = "Other responses are not read", body = ErrorBody)))]
 pub(super) async fn export(
     State(door): State<Shared>,
     By(caller): By,
     PathParams(id): PathParams<String>,
 ) -> Result<Response, ApiError> {
     let id = session_id(&id)?;
+    let room = door.unread.room(caller.person(), 2 * PAGE_BYTES as u64).await?;
     let head = door.service.perform(&caller, ShowSession { id: id.clone() }).await?.head;
     let name = format!("attachment; filename=\"{id}.jsonl\"");
     let mut pages = Box::pin(futures_util::stream::try_unfold(Seq::ZERO, move |after| {
@@ -82,7 +83,7 @@ pub(super) async fn export(
     let pages = futures_util::stream::iter(first.map(Ok)).chain(pages);
     let headers =
         [(header::CONTENT_TYPE, "application/x-ndjson".to_owned()), (header::CONTENT_DISPOSITION, name)];
-    Ok((headers, Body::from_stream(pages)).into_response())
+    Ok((headers, room.body(pages)).into_response())
 }
 
 /// Reads a page of an export. Returns its lines, and the position of the last one.

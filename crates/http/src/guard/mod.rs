@@ -23,6 +23,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt as _, StreamExt as _};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use tokio_util::task::AbortOnDropHandle;
 
 use self::host::check_host;
 pub(crate) use self::host::is_allowed_authority;
@@ -146,7 +147,9 @@ fn until_revoked(door: &Shared, person: Identity, response: Response) -> Respons
         return response;
     }
     let (head, body) = response.into_parts();
-    let revoked = Box::pin(async move { people.revoked(&person).await });
+    // A task of its own: a body is not polled while its reader does not read, and would keep what it waits for from all others: the
+    // list of people, and a reader of the store.
+    let revoked = AbortOnDropHandle::new(tokio::spawn(async move { people.revoked(&person).await }));
     Response::from_parts(head, Body::from_stream(body.into_data_stream().take_until(revoked)))
 }
 
