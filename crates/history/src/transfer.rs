@@ -221,7 +221,7 @@ fn mark_author(body: &Body, text: &str) -> serde_json::Result<Option<String>> {
     if matches!(body, Body::Unknown { .. }) {
         return Ok(None);
     }
-    let mut line: Value = serde_json::from_str(text)?;
+    let mut line: Value = baton_json::from_str(text)?;
     let mut marked = false;
     let mut mark = |author: Option<&mut Value>| {
         if let Some(Value::String(name)) = author

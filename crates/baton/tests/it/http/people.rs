@@ -113,6 +113,40 @@ async fn connections_of_a_person_are_a_share() {
 }
 
 #[tokio::test]
+async fn responses_that_a_person_does_not_read_delay_nobody() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
+    for _ in 0..2 {
+        let prompt = test.http.prompt("s", &"long ".repeat(200_000)).await;
+        assert_eq!(test.http.outcome("s", &prompt).await, "completed");
+    }
+    let vera = test.person("vera", "viewer").await;
+    let mut unread = Vec::new();
+    for path in ["/api/sessions/s/events", "/api/sessions/s/export"].repeat(6) {
+        let mut connection = vera.dial().await;
+        let request = vera.head("GET", path, &[]) + "\r\n";
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut head = [0; 12];
+        tokio::io::AsyncReadExt::read_exact(&mut connection, &mut head).await.unwrap();
+        assert!(head.ends_with(b"200"), "{}", String::from_utf8_lossy(&head));
+        unread.push(connection);
+    }
+    let waits = std::time::Duration::from_secs(60);
+    for path in ["/api/sessions", "/api/requests", "/api/sessions/s/state"] {
+        let answer = tokio::time::timeout(waits, test.http.get(path)).await;
+        assert_eq!(answer.expect("an answer while others do not read").status, 200);
+    }
+    // Nor does it hide that a person was removed.
+    let ada = test.person("ada", "viewer").await;
+    let mut watched = ada.events("s", 0).await;
+    watched.next().await.expect("the first event");
+    assert_eq!(test.program.run(&["people", "remove", "ada"]).await.code(), Some(0));
+    let ended = async { while watched.next().await.is_some() {} };
+    tokio::time::timeout(waits, ended).await.expect("the end of the removed person's stream");
+    drop(unread);
+}
+
+#[tokio::test]
 async fn stream_ends_when_its_token_expires() {
     let test = TestServer::start().await;
     test.http.create("s", json!({})).await;
