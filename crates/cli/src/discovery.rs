@@ -261,6 +261,9 @@ pub(crate) fn socket_of_run(home: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use baton_testkit::another_user::AnotherUser;
+    use baton_testkit::cannot_run;
+
     use super::*;
 
     #[test]
@@ -286,22 +289,23 @@ mod tests {
 
     #[test]
     fn home_with_a_server_of_another_user_is_refused() {
-        let home = tempfile::tempdir().unwrap();
-        check_user(home.path()).unwrap();
-        check_owner(&home.path().join("none")).unwrap();
+        let Ok(other) = AnotherUser::find().map_err(|why| cannot_run!(why)) else { return };
+        let directory = tempfile::tempdir().unwrap();
+        let home = &directory.path().join("home");
+        std::fs::create_dir(home).unwrap();
+        check_user(home).unwrap();
+        check_owner(&home.join("none")).unwrap();
         let server = RunningServer::new(Some("http://127.0.0.1:1".into()), None, None);
-        let published = server.publish(home.path()).unwrap();
-        check_user(home.path()).unwrap();
-        check_owner(home.path()).unwrap();
-        if std::os::unix::fs::chown(&published.0, Some(12), None).is_err() {
-            // Only root can give a file to another user.
-            return;
-        }
-        let error = check_user(home.path()).unwrap_err().to_string();
-        assert!(error.contains("sudo -u '#12'"), "{error}");
-        check_owner(home.path()).unwrap();
-        std::os::unix::fs::chown(home.path(), Some(12), None).unwrap();
-        assert!(check_owner(home.path()).is_err());
+        let published = server.publish(home).unwrap();
+        check_user(home).unwrap();
+        check_owner(home).unwrap();
+        other.take(&published.0);
+        let error = check_user(home).unwrap_err().to_string();
+        let owner = published.0.metadata().unwrap().uid();
+        assert!(error.contains(&format!("sudo -u '#{owner}'")), "{error}");
+        check_owner(home).unwrap();
+        other.take(home);
+        assert!(check_owner(home).is_err());
     }
 
     #[test]

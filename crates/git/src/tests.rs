@@ -4,6 +4,8 @@ use std::fs;
 use std::process::Command;
 
 use baton_disk::untrusted::Unreadable;
+use baton_testkit::another_user::AnotherUser;
+use baton_testkit::cannot_run;
 use rustix::fs::{CWD, FileType, Mode};
 use tempfile::TempDir;
 
@@ -137,14 +139,12 @@ fn fifos_and_links_in_the_git_directory_are_not_read() {
 
 #[test]
 fn repository_of_another_user_above_the_working_directory_is_ignored() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    let Ok(other) = AnotherUser::find().map_err(|why| cannot_run!(why)) else { return };
     let dir = repository();
     let below = dir.path().join("below");
     fs::create_dir(&below).unwrap();
     assert!(around(&below).is_some());
-    std::os::unix::fs::chown(dir.path().join(".git"), Some(65534), None).unwrap();
+    other.take(&dir.path().join(".git"));
     assert!(around(&below).is_none());
     assert!(around(dir.path()).is_some(), "the user chose the working directory itself");
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use baton_testkit::cannot_run;
 use baton_testkit::chat::Chat;
 use baton_testkit::model_server::ScriptedReply;
 use baton_testkit::program::MODEL_KEY;
@@ -130,22 +131,23 @@ const HANG: &str = "mkdir -p $HOME_DIR/hung; exec 9<>/dev/fuse; \
 const FULL: &str = "cp -a $HOME_DIR $HOME_DIR.$$; mount -t tmpfs -o size=4m tmpfs $HOME_DIR; \
     cp -a $HOME_DIR.$$/. $HOME_DIR/; head -c 9000000 /dev/zero > $HOME_DIR/fill 2> /dev/null || true";
 
-/// Whether users of this machine can mount file systems as a script does.
-fn can_mount(script: &str, home: &Path) -> bool {
+/// Tries whether a script runs in a sandbox of this machine, for which users need namespaces. The error says why not.
+fn try_sandbox(script: &str, home: &Path) -> Result<(), String> {
     let tried = Command::new("unshare")
         .args(["--map-root-user", "--mount", "sh", "-ec", script])
         .env("HOME_DIR", home)
-        .output();
-    tried.is_ok_and(|tried| tried.status.success())
+        .output()
+        .map_err(|error| format!("cannot run `unshare`: {error}"))?;
+    let said = String::from_utf8_lossy(&tried.stderr);
+    tried.status.success().then_some(()).ok_or_else(|| format!("a sandbox fails: {}", said.trim()))
 }
 
 #[tokio::test]
 async fn full_disk_is_not_called_a_broken_one() {
     let program = baton();
     assert_eq!(program.run(&["run", "--demo", "hello"]).await.code(), Some(0));
-    if !can_mount(FULL, program.home()) {
-        eprintln!("skipped: this machine does not allow users to mount file systems");
-        return;
+    if let Err(why) = try_sandbox(FULL, program.home()) {
+        return cannot_run!(why);
     }
     let program = program.in_sandbox(FULL);
     for command in [&["sessions", "list"][..], &["run", "--demo", "hello"]] {
@@ -160,9 +162,8 @@ async fn full_disk_is_not_called_a_broken_one() {
 #[tokio::test]
 async fn hanging_file_systems_block_neither_sessions_nor_shutdown() {
     let (program, _model) = scripted().await;
-    if !can_mount(HANG, &program.work()) {
-        eprintln!("skipped: this machine does not allow users to mount file systems");
-        return;
+    if let Err(why) = try_sandbox(HANG, &program.work()) {
+        return cannot_run!(why);
     }
     let program = program.in_sandbox(HANG);
     let hung = program.home().join("hung/repository");
@@ -185,11 +186,10 @@ const TRACED_CALLS: &str = "trace=?epoll_wait,epoll_pwait,?open,openat,?openat2,
 
 #[tokio::test]
 async fn runtime_workers_do_not_touch_files() {
-    if Command::new("strace").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no strace");
-        return;
-    }
     let (program, model) = scripted().await;
+    if let Err(why) = try_sandbox("strace -D -f -q -o $HOME_DIR/tried true", &program.work()) {
+        return cannot_run!(why);
+    }
     let trace = program.work().parent().unwrap().join("trace");
     // With -D the tracer is a grandchild, so that the started process is the program itself.
     let strace = format!("set -- strace -D -f -q -e {TRACED_CALLS} -o {} \"$@\"", trace.display());

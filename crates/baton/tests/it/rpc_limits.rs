@@ -1,8 +1,9 @@
 //! Limits of JSON-RPC clients before they have sent the token.
 
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use baton_testkit::another_user::AnotherUser;
+use baton_testkit::cannot_run;
 use baton_testkit::client::{LIMIT, frame, frame_of};
 use baton_testkit::http::Http;
 use baton_testkit::program::Running;
@@ -13,7 +14,6 @@ use tokio::net::TcpStream;
 use crate::{eventually, scripted};
 
 const TOKEN: &str = "COPILOT_CONNECTION_TOKEN";
-const NOBODY: u32 = 65534;
 
 /// Writes until the server closes the connection, and returns what it sent before.
 async fn flood(mut connection: TcpStream, bytes: &[u8], times: usize) -> String {
@@ -31,22 +31,17 @@ async fn flood(mut connection: TcpStream, bytes: &[u8], times: usize) -> String 
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// Sends a call as another user of this machine, and returns the answer. Needs root.
-fn call_as_nobody(server: &Running, call: &[u8]) -> String {
+/// Sends a call as another user of this machine, and returns the answer.
+fn call_as(user: AnotherUser, server: &Running, call: &[u8]) -> String {
     let call = String::from_utf8_lossy(call).replace('\'', "");
     let script = format!(
         "exec 3<>/dev/tcp/127.0.0.1/{}; printf '%s' '{call}' >&3; \
          read -r _ length <&3; read -r _ <&3; head -c \"${{length%$'\\r'}}\" <&3",
         server.port
     );
-    let mut bash = Command::new("timeout");
-    bash.args([&LIMIT.as_secs().to_string(), "bash", "-c", &script]);
-    bash.uid(NOBODY).gid(NOBODY).current_dir("/").stdin(Stdio::null());
+    let mut bash = user.command("timeout");
+    bash.args([&LIMIT.as_secs().to_string(), "bash", "-c", &script]).stdin(Stdio::null());
     String::from_utf8_lossy(&bash.output().expect("bash runs").stdout).into_owned()
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 #[tokio::test]
@@ -169,18 +164,16 @@ async fn first_response(server: &Running, call: &[u8]) -> String {
 
 #[tokio::test]
 async fn connections_of_a_refused_user_leave_room_for_the_owner() {
+    let Ok(other) = AnotherUser::find().map_err(|why| cannot_run!(why)) else { return };
     let (program, _model) = scripted().await;
     let server = program.serve().await;
-    if !is_root() {
-        eprintln!("skipped: only root can become another user");
-        return;
-    }
     let script = format!(
         "for n in {{1..300}}; do exec {{fd}}<>/dev/tcp/127.0.0.1/{}; done; echo connected; read -r",
         server.port
     );
-    let mut bash = tokio::process::Command::new("bash");
-    bash.args(["-c", &script]).uid(NOBODY).gid(NOBODY).current_dir("/").kill_on_drop(true);
+    let mut bash = tokio::process::Command::from(other.command("bash"));
+    // As it belongs to somebody else, it can only be killed by root; at the end of its input, it ends.
+    bash.args(["-c", &script]).kill_on_drop(true);
     let mut other = bash.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash runs");
     let mut line = [0; 9];
     let connected = other.stdout.as_mut().expect("a pipe").read_exact(&mut line);
@@ -193,24 +186,18 @@ async fn server_without_a_token_serves_only_its_own_user() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     server.connect().await.ok("session.list", json!({})).await;
-    if !is_root() {
-        eprintln!("skipped the other user: only root can become one");
-        return;
-    }
+    let Ok(other) = AnotherUser::find().map_err(|why| cannot_run!(why)) else { return };
     let call = frame(&json!({"jsonrpc": "2.0", "id": 1, "method": "session.list", "params": {}}));
-    let heard = call_as_nobody(&server, &call);
+    let heard = call_as(other, &server, &call);
     assert!(heard.contains("AUTHENTICATION_REQUIRED") && !heard.contains("sessions\""), "{heard}");
 }
 
 #[tokio::test]
 async fn another_user_is_served_with_the_token() {
+    let Ok(other) = AnotherUser::find().map_err(|why| cannot_run!(why)) else { return };
     let (program, _model) = scripted().await;
     let server = program.env(TOKEN, "secret").serve().await;
-    if !is_root() {
-        eprintln!("skipped: only root can become another user");
-        return;
-    }
     let call = frame(&json!({"jsonrpc": "2.0", "id": 1, "method": "connect", "params": {"token": "secret"}}));
-    let heard = call_as_nobody(&server, &call);
+    let heard = call_as(other, &server, &call);
     assert!(heard.contains("protocolVersion"), "{heard}");
 }

@@ -16,7 +16,7 @@ def engine(request, world):
     """The name of an installed program, which is configured as an engine."""
     name = request.param
     if not installed(name).exists():
-        pytest.skip(f"{name} is NOT INSTALLED: its tests are skipped")
+        pytest.fail(f"{name} is not installed; run `scripts/test engines`")
     directory = world.work.parent / "config" / "baton"
     directory.mkdir(parents=True)
     (directory / "config.toml").write_text(configuration(name, world.work.parent, world.model))
