@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from .job import LICENSES, ROOT, SUMMARY, Job, check, check_installed, clean_directory, need, run
+from .job import LICENSES, ROOT, SUMMARY, Job, check, check_installed, clean_directory, need, run, with_root
 from .tarball import check_tree
 
 DESCRIPTION = """ One binary runs AI agent sessions that any number of programs and people can
@@ -67,7 +67,7 @@ def test(job: Job, files: list[Path]) -> None:
             (root / "var/lib/dpkg" / directory).mkdir(parents=True)
         (root / "var/lib/dpkg/status").touch()
         force = "--force-depends,not-root,script-chrootless,bad-path"
-        dpkg = ["dpkg", f"--root={root}", f"--log={os.devnull}", force]
+        dpkg = [*with_root(), "dpkg", f"--root={root}", f"--log={os.devnull}", force]
         run([*dpkg, "--install", files[0]])
         check("ok installed" in run([*dpkg, "--status", "baton"]), "dpkg does not report the package as installed")
         check_installed([root / "usr/bin/baton"], job)

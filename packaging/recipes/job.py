@@ -126,6 +126,16 @@ def need(program: str, reason: str) -> str:
     raise Skip(f"{program} is not installed; {reason}")
 
 
+def with_root() -> list[str]:
+    """Words before a command that gives files to root: a user namespace or fakeroot, if this is another user."""
+    if os.geteuid() == 0:
+        return []
+    for words in (["unshare", "--map-root-user"], ["fakeroot"]):
+        if shutil.which(words[0]) and subprocess.run([*words, "true"], capture_output=True).returncode == 0:
+            return words
+    raise Skip("installing the package needs root, user namespaces or fakeroot")
+
+
 def check(condition: bool, message: str) -> None:
     if not condition:
         raise SystemExit(f"package: {message}")

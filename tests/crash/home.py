@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from copilot.tools import Tool
-from support import TIMEOUT, Model, processes_of, program, until
+from support import TIMEOUT, VISIBLE, Model, processes_of, program, until
 from witness import BrokenPromise, ClientSession, EventTimeout, Witness
 
 SESSION = "survivor"
@@ -82,7 +82,7 @@ class Home:
         self.home, self.work, self.runs = (self.path / name for name in ("home", "work", "runs"))
         for directory in (self.home, self.work, self.runs):
             directory.mkdir()
-        self.env = {
+        self.env = VISIBLE | {
             "PATH": os.environ["PATH"],
             "HOME": str(self.path),
             "COPILOT_HOME": str(self.home),

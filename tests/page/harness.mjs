@@ -18,10 +18,17 @@ export const DESKTOP = { width: 1360, height: 850 };
 /** Directory for screenshots; none are kept without it. */
 const shots = process.env.BATON_SCREENSHOTS;
 
+/** The path of the browser, which `scripts/debian-packages` may have unpacked. */
+function chromiumOnPath() {
+  const found = process.env.PATH.split(":").map((directory) => join(directory, "chromium")).find(existsSync);
+  if (!found) throw new Error("chromium is not on the PATH; run `scripts/test page`, or set BATON_CHROMIUM");
+  return found;
+}
+
 /** Starts the browser. */
 export function startBrowser() {
   const args = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-  return chromium.launch({ executablePath: process.env.BATON_CHROMIUM ?? "/usr/bin/chromium", args });
+  return chromium.launch({ executablePath: process.env.BATON_CHROMIUM ?? chromiumOnPath(), args });
 }
 
 /** Runs a program to its end. Returns what it printed. */

@@ -13,7 +13,7 @@ from typing import Any
 import adapters
 import pytest
 import pytest_asyncio
-from support import TIMEOUT, Model, Server, Watch, processes_of, program, until
+from support import TIMEOUT, VISIBLE, Model, Server, Watch, processes_of, program, until
 
 #: The real programs are large, and installed by a separate test group.
 collect_ignore = [] if "BATON_ENGINES" in os.environ else ["engines"]
@@ -48,7 +48,7 @@ class World:
         self.clients: list[Any] = []
         self.servers: list[Server] = []
         self._undecided: list[asyncio.Future[Any]] = []
-        self.env = {
+        self.env = VISIBLE | {
             "PATH": os.environ["PATH"],
             "HOME": str(self.work.parent),
             "COPILOT_HOME": str(self.home),
