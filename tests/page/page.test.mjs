@@ -165,7 +165,9 @@ test("sessions are found, renamed, forked, rewound, exported and deleted", async
   await page.getByRole("heading", { name: "A better name" }).waitFor();
   await page.getByLabel("Session settings").click();
   await page.getByRole("button", { name: "Delete…" }).click();
+  const deleted = page.waitForResponse((response) => response.request().method() === "DELETE");
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await deleted;
   await sessions.getByRole("searchbox").fill("");
   assert.equal((await server.api("GET", "sessions/manage")).status, 404);
   await page.context().close();

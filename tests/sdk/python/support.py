@@ -189,7 +189,7 @@ VISIBLE = {} if os.geteuid() == 0 else {"BATON_DUMPABLE": "1"}
 
 
 def processes_of(home: Path) -> dict[int, str]:
-    """Returns the running processes, direct or indirect, that were started with this home and VISIBLE: ids and command lines."""
+    """Returns the running processes, direct or indirect, started with this home and VISIBLE: ids and command lines."""
     mark = f"COPILOT_HOME={home}".encode()
     found = {}
     for directory in Path("/proc").glob("[0-9]*"):
