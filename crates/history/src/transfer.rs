@@ -364,7 +364,7 @@ mod tests {
             let authors: Vec<_> =
                 entries.iter().filter_map(|entry| entry.by.as_ref()).map(|by| &*by.0).collect();
             let is_left_out = imported.events == 1 && imported.repairs.len() == 1;
-            assert!(is_left_out || authors == ["ada (imported)"], "{:.40}: {authors:?} {imported:?}", odd);
+            assert!(is_left_out || authors == ["ada (imported)"], "{odd:.40}: {authors:?} {imported:?}");
         }
     }
 
