@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_testkit::http::{Http, Response, read_response};
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::TestServer;
@@ -12,39 +12,12 @@ use super::TestServer;
 /// Time for a server to answer too early and close. A server that waits for the rest passes, however short this is.
 const BETWEEN_WRITES: Duration = Duration::from_millis(50);
 
-const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
-
-/// All routes: of the published description, and those that only the code has (crush's API and the first page).
+/// All routes of the session API and of crush's API, and the first page.
 fn routes() -> Vec<(String, String)> {
-    let document: Value =
-        serde_json::from_str(include_str!("../../../../../docs/openapi.json")).expect("a description");
-    let paths = document["paths"].as_object().expect("paths").iter();
-    let mut routes: Vec<(String, String)> = paths
-        .flat_map(|(path, methods)| {
-            let methods = methods.as_object().expect("methods").keys().cloned();
-            methods.map(move |method| (method.to_uppercase(), path.clone()))
-        })
-        .collect();
-    routes.extend(in_source(include_str!("../../../../http/src/api/mod.rs"), "", ""));
-    let crush = include_str!("../../../../crush/src/lib.rs");
-    let (outer, inner) = crush.split_once("fn core_routes").expect("the routes of a workspace");
-    routes.extend(in_source(outer, "/v1", ""));
-    routes.extend(in_source(inner, "/v1", "/workspaces/{id}"));
-    routes.sort();
-    routes.dedup();
-    routes
-}
-
-/// The routes that a source file declares.
-fn in_source(source: &str, prefix: &str, under: &str) -> Vec<(String, String)> {
-    let declared = source.split(".route(\"").skip(1).filter_map(|text| text.split_once('"'));
-    let lines = declared.map(|(path, rest)| (path, rest.lines().next().unwrap_or_default()));
-    let of_line = |(path, handlers): (&str, &str)| {
-        let full = format!("{prefix}{under}{path}");
-        let methods = METHODS.into_iter().filter(|method| handlers.contains(&format!("{method}(")));
-        methods.map(|method| (method.to_uppercase(), full.clone())).collect::<Vec<_>>()
-    };
-    lines.flat_map(of_line).collect()
+    let session_api = baton_http::operations().into_iter().map(|(method, path, _)| (method, path.to_owned()));
+    let of_crush = baton_crush::operations().into_iter().map(|(method, path, _)| (method, path));
+    let named = session_api.chain(of_crush).map(|(method, path)| (method.to_string(), path));
+    named.chain([("GET".to_owned(), "/".to_owned())]).collect()
 }
 
 fn filled(path: &str) -> String {
@@ -82,7 +55,7 @@ async fn body_in_a_second_write_is_read_on_every_route() {
     let test = TestServer::with_flags(&["--socket", file.to_str().unwrap()]).await;
     test.http.create("s", json!({})).await;
     let routes = routes();
-    assert!(routes.len() > 75, "{} routes", routes.len());
+    assert!(routes.len() > 140, "{} routes", routes.len());
     let clients = [test.http.clone(), Http::anonymous(&test.server), Http::socket(&file)];
     for client in &clients {
         let all = routes.iter().map(|(method, path)| in_two_writes(client, method, path));
