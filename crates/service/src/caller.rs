@@ -1,13 +1,18 @@
 //! Who asks for an operation, and whether that is allowed: authorisation happens here and nowhere else.
 
+use std::sync::Arc;
+
 use baton_people::{Identity, Role};
 use baton_protocol::Author;
 
 use crate::Operation;
 
-/// A client, as its door has identified it.
+/// A client, as its door has identified it. Cheap to clone: each request does, more than once.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct Caller(Arc<Identified>);
+
+#[derive(Debug)]
+struct Identified {
     identity: Identity,
     /// The owner's client, as the history names it. Other people are named themselves.
     client: Author,
@@ -17,31 +22,31 @@ impl Caller {
     /// Creates a caller. Doors call this once they have authenticated a client.
     #[must_use]
     pub fn new(identity: Identity, client: Author) -> Self {
-        Self { identity, client }
+        Self(Arc::new(Identified { identity, client }))
     }
 
     /// Names the owner's client, for a door that is mounted on another one.
     #[must_use]
-    pub fn as_client(self, client: Author) -> Self {
-        Self { client, ..self }
+    pub fn as_client(&self, client: Author) -> Self {
+        Self::new(self.0.identity.clone(), client)
     }
 
     /// Returns who it is.
     #[must_use]
     pub fn identity(&self) -> &Identity {
-        &self.identity
+        &self.0.identity
     }
 
     /// Returns the person; `None` for the owner.
     #[must_use]
     pub fn person(&self) -> Option<Author> {
-        self.identity.person()
+        self.0.identity.person()
     }
 
     /// Returns the author for events.
     #[must_use]
     pub fn author(&self) -> Author {
-        self.identity.author(self.client.clone())
+        self.0.identity.author(self.0.client.clone())
     }
 
     /// Checks that the caller may perform an operation. Doors ask this before they read large parameters; when the operation is
@@ -63,7 +68,7 @@ impl Caller {
     }
 
     fn require(&self, needed: Role) -> Result<(), Denied> {
-        let role = self.identity.role();
+        let role = self.0.identity.role();
         if role >= needed { Ok(()) } else { Err(Denied { role, needed }) }
     }
 }
