@@ -1,3 +1,5 @@
+//! Searches for archives of backups that break the laws of `baton_fuzz::archive`, with libFuzzer. The tests of `crates/fuzz`
+//! replay its corpus.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| baton_fuzz::archive(data));

@@ -1,5 +1,6 @@
-//! Memory of requests and responses. A body that arrives and a response that its client does not read stay in memory, and one
-//! person can open many connections. So there is a limit for each person besides the owner; further requests wait, and then fail.
+//! Memory of requests and responses. A body that arrives and a response that its client does not read stay in memory, and
+//! one person can open many connections. So there is a limit for each person besides the owner; further requests wait, and
+//! then fail.
 
 use std::convert::Infallible;
 use std::time::Duration;

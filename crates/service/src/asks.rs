@@ -80,13 +80,15 @@ client_asks! {
     ReadSessionFiles: ReadPlan, ListFiles, ReadFile, ListCheckpoints, ReadCheckpoint, CompareFiles, GitDiff;
     WriteSessionFiles: WritePlan, DeletePlan, WriteFile, AddCheckpoint, KeepCheckpoints;
 
-    ListSessionMcpServers: DescribeMcpServers, ListMcpServers, ListConfiguredMcpServers, ListMcpTools, IsMcpServerRunning;
+    ListSessionMcpServers: DescribeMcpServers, ListMcpServers, ListConfiguredMcpServers, ListMcpTools,
+        IsMcpServerRunning;
     ReadSessionMcpLog: ReadMcpLog;
     StartSessionMcpServers: StartMcpServers, ReleaseMcpWait;
     EnableSessionMcpServer: EnableMcpServer;
     DisableSessionMcpServer: DisableMcpServer;
     RestartSessionMcpServer: StartMcpServer, StopMcpServer, ReloadMcpServers;
-    CallSessionMcpServer: CallMcpTool, AnswerMcpServer, SampleForMcpServer, DiagnoseMcpServer, GetMcpAppContext, SetMcpAppContext;
+    CallSessionMcpServer: CallMcpTool, AnswerMcpServer, SampleForMcpServer, DiagnoseMcpServer, GetMcpAppContext,
+        SetMcpAppContext;
     LogInSessionMcpServer: SupplyMcpTokens, SupplyMcpHeaders, ConnectAfterMcpLogin, LogOutOfMcpServer;
 
     ListSessionSkills: ListSkills, ListSessionPlugins, ListInvokedSkills;
@@ -98,7 +100,8 @@ client_asks! {
     ListExtensions: ListExtensions;
     ReloadExtensions: ReloadExtensions, StartExtensions;
     EnableExtension: EnableExtension;
-    RunWorkflows: StartRun, ResumeRun, GetRun, DescribeRun, ReadRunProgress, ListRuns, CancelRun, ReportProgress, RecallStep, RecordStep, RunWorkflowAgent, ListInterruptedRuns;
+    RunWorkflows: StartRun, ResumeRun, GetRun, DescribeRun, ReadRunProgress, ListRuns, CancelRun, ReportProgress, RecallStep,
+        RecordStep, RunWorkflowAgent, ListInterruptedRuns;
 }
 
 impl ClientAsk for Amend {

@@ -49,8 +49,8 @@ impl Caller {
         self.0.identity.author(self.0.client.clone())
     }
 
-    /// Checks that the caller may perform an operation. Doors ask this before they read large parameters; when the operation is
-    /// performed, it is checked again.
+    /// Checks that the caller may perform an operation. Doors ask this before they read large parameters; when the operation
+    /// is performed, it is checked again.
     ///
     /// # Errors
     /// When the caller's role is too weak.

@@ -41,8 +41,8 @@ impl Action for RevokeAllGrants {
     }
 }
 
-/// Changes a session, also if another server has used it since its last prompt here. Removing rules needs a weaker role than adding
-/// some, so this is not an ask of the caller's.
+/// Changes a session, also if another server has used it since its last prompt here. Removing rules needs a weaker role than
+/// adding some, so this is not an ask of the caller's.
 async fn amend(service: &Service, id: &SessionId, change: Amend) -> Result<(), Failure> {
     let runtime = service.runtime();
     runtime.store.summary(id).await?.ok_or_else(|| Failure::NotFound(id.clone()))?;

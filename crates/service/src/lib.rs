@@ -1,14 +1,16 @@
 //! Everything that a client can do to a server, below all doors.
 //!
-//! A door authenticates its clients, parses what they send, calls this crate and encodes what it returns. What a client does is an
-//! [`Operation`]; the table in [`operation`] says which role each needs. There are two kinds:
+//! A door authenticates its clients, parses what they send, calls this crate and encodes what it returns. What a client does
+//! is an [`Operation`]; the table in [`operation`] says which role each needs. There are two kinds:
 //!
 //! * An operation on the server is an [`Action`]: a value with its parameters, a typed reply and a typed error.
 //!   [`Service::perform`] performs it.
-//! * An operation on a live session is an ask ([`baton_ask`]), sent through a [`LiveSession`]. [`asks`] says which operation each is.
+//! * An operation on a live session is an ask ([`baton_ask`]), sent through a [`LiveSession`]. [`asks`] says which operation
+//!   each is.
 //!
-//! Both check the [`Caller`], and nothing else in the program decides who may do what. A door may ask [`Caller::permit`] earlier,
-//! before it reads a large body; it cannot forget to: what it calls checks again.
+//! Both check the [`Caller`], and no door decides who may do what. A door may ask [`Caller::permit`] earlier, before it reads a
+//! large body; it cannot forget to: what it calls checks again. One list is elsewhere: an extension may call less than its
+//! user may, and the JSON-RPC door says which methods.
 //!
 //! This crate knows no wire, and decides nothing about a session.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]

@@ -1,7 +1,7 @@
 //! The operations, and the role that each needs: the one table of what a client can do to a server.
 //!
-//! An operation has the name under which the HTTP API offers it, where it does. `docs/security.md` shows this table, with the
-//! routes and methods of each door; a test keeps it up to date.
+//! An operation has the name under which the HTTP API offers it, where it does. `docs/security.md` shows this table, with
+//! the routes and methods of each door; a test keeps it up to date.
 
 use baton_people::Role;
 
@@ -207,7 +207,8 @@ mod tests {
         }
     }
 
-    /// A viewer watches, and an approver answers. Whoever changes something else drives; what concerns all sessions is for admins.
+    /// A viewer watches, and an approver answers. Whoever changes something else drives; what concerns all sessions is for
+    /// admins.
     #[test]
     fn weak_roles_change_nothing_else() {
         let needed = |role| {

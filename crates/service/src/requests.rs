@@ -120,8 +120,8 @@ async fn server_of(session: &LiveSession, request: RequestId) -> Result<String, 
 }
 
 impl Service {
-    /// Finishes the login of a browser that returned to the path `callback` with a query. The state in the query is the authority:
-    /// 256 random bits, for one login, once. So this is no operation of a role.
+    /// Finishes the login of a browser that returned to the path `callback` with a query. The state in the query is the
+    /// authority: 256 random bits, for one login, once. So this is no operation of a role.
     ///
     /// # Errors
     /// With a message for people, when there is no token.

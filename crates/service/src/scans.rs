@@ -1,7 +1,7 @@
 //! Scans: reads whose cost grows with the store, such as a search or a look through a whole history.
 //!
-//! A few of them would use up the store's readers and the processor, and all other clients would wait. So the server carries out
-//! two at a time, and one for each person; the others wait for their turn.
+//! A few of them would use up the store's readers and the processor, and all other clients would wait. So the server carries
+//! out two at a time, and one for each person; the others wait for their turn.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl Default for Scans {
 }
 
 impl Scans {
-    /// Waits until a person, or the owner (`None`), may scan. The person's own scans wait before those of all, so that a person with
-    /// many is ahead of others once at most.
+    /// Waits until a person, or the owner (`None`), may scan. The person's own scans wait before those of all, so that a
+    /// person with many is ahead of others once at most.
     pub(crate) async fn turn(&self, person: Option<Author>) -> ScanTurn {
         let of_person = self.people.turn(person, 1).await;
         // The semaphore is never closed.

@@ -216,8 +216,8 @@ impl Service {
         self.runtime().session_files(id, config_dir).path().to_owned()
     }
 
-    /// Delivers a part of the response to a model request that a client carries. Returns whether the request is still open. The
-    /// request's id is the authority: only the client that carries it knows it.
+    /// Delivers a part of the response to a model request that a client carries. Returns whether the request is still open.
+    /// The request's id is the authority: only the client that carries it knows it.
     #[must_use]
     pub fn deliver_model_response(&self, client: ClientId, request: &str, part: ResponsePart) -> bool {
         self.runtime().models.tunnel.take(client, request, part)

@@ -95,7 +95,7 @@ impl LiveSession {
     /// # Errors
     /// When the caller may not, the command is unknown, its arguments are invalid, or the session refuses it.
     pub async fn run_command(&self, name: &str, input: &str) -> Result<Ran, OperationError<NotRun>> {
-        // A command changes settings, at most.
+        // Commands of the server change settings or compact; both need the same role.
         self.caller.permit(Operation::ChangeSession)?;
         own_command::run(&self.handle, name, input, Some(self.caller.author()))
             .await
@@ -124,8 +124,8 @@ impl Service {
         Ok(self.open_existing(caller, id))
     }
 
-    /// Returns a session that is known to exist, and loads it if it is not live. Asks can be sent at once: they are served once
-    /// the session is open, and fail with the reason if it cannot be opened.
+    /// Returns a session that is known to exist, and loads it if it is not live. Asks can be sent at once: they are served
+    /// once the session is open, and fail with the reason if it cannot be opened.
     #[must_use]
     pub fn open_existing(&self, caller: &Caller, id: &SessionId) -> LiveSession {
         LiveSession::new(caller.clone(), self.runtime().registry.open(self.runtime(), id))
@@ -157,8 +157,9 @@ impl Service {
 
     /// Asks a session, and loads it if it is not live.
     ///
-    /// If another server has used the session since its last prompt here, and released it again, the first ask finds that out and
-    /// changes nothing: it is sent again to the reopened session. If the other server still holds it, opening it fails.
+    /// If another server has used the session since its last prompt here, and released it again, the first ask finds that
+    /// out and changes nothing: it is sent again to the reopened session. If the other server still holds it, opening it
+    /// fails.
     ///
     /// # Errors
     /// When the caller may not, or the session does not exist or refuses.

@@ -21,8 +21,8 @@ impl Turns {
         Self { each, people: Mutex::default() }
     }
 
-    /// Waits for permits of a person, or of the owner (`None`): all of them, if more are wanted. The result is none only if the
-    /// semaphores were closed, which they never are.
+    /// Waits for permits of a person, or of the owner (`None`): all of them, if more are wanted. The result is none only if
+    /// the semaphores were closed, which they never are.
     pub async fn turn(&self, person: Option<Author>, wanted: u32) -> Option<OwnedSemaphorePermit> {
         self.of(person).acquire_many_owned(wanted.min(self.each)).await.ok()
     }

@@ -56,8 +56,8 @@ impl WatchedSession {
         let _ = self.arrivals.changed().await;
     }
 
-    /// Whether this is still the live instance. One whose actor died publishes nothing more, and a newer instance may have replaced
-    /// it.
+    /// Whether this is still the live instance. One whose actor died publishes nothing more, and a newer instance may have
+    /// replaced it.
     #[must_use]
     pub fn is_current(&self, session: &LiveSession) -> bool {
         self.service.live(&self.caller, &self.id).is_some_and(|live| live.is_same(session))

@@ -1,10 +1,12 @@
 //! Access control: every request passes through [`guard`].
 //!
-//! A local server can be reached by every web page that its user visits, and by every user of the machine. So a request on TCP
-//! needs a token or a login ([`identity`]), must name an allowed host ([`host`]), and must not come from a page of a foreign origin,
-//! even with a token. The guard also limits the rate ([`rate`]), writes the access log, and answers 500 when a handler panics.
+//! A local server can be reached by every web page that its user visits, and by every user of the machine. So a request on
+//! TCP needs a token or a login ([`identity`]), must name an allowed host ([`host`]), and must not come from a page of a
+//! foreign origin, even with a token. The guard also limits the rate ([`rate`]), writes the access log, and answers 500 when
+//! a handler panics.
 //!
-//! It does not know who may do what: `baton-service` does. [`permit`] asks it for each route, before the handler reads the body.
+//! It does not know who may do what: `baton-service` does. [`permit`] asks it for each route, before the handler reads the
+//! body.
 
 mod host;
 mod identity;
@@ -147,8 +149,8 @@ fn until_revoked(door: &Shared, person: Identity, response: Response) -> Respons
         return response;
     }
     let (head, body) = response.into_parts();
-    // A task of its own: a body is not polled while its reader does not read, and would keep what it waits for from all others: the
-    // list of people, and a reader of the store.
+    // A task of its own: a body is not polled while its reader does not read, and would keep what it waits for from all
+    // others: the list of people, and a reader of the store.
     let revoked = AbortOnDropHandle::new(tokio::spawn(async move { people.revoked(&person).await }));
     Response::from_parts(head, Body::from_stream(body.into_data_stream().take_until(revoked)))
 }

@@ -60,8 +60,8 @@ pub(super) fn not_admitted() -> RpcError {
     RpcError::new(code::AUTHENTICATION_REQUIRED, message)
 }
 
-/// Refuses a method whose operation the client may not perform, before its parameters are read. Every method is one of a client that
-/// is connected, too.
+/// Refuses a method whose operation the client may not perform, before its parameters are read. Every method is one of a
+/// client that is connected, too.
 pub(super) fn check_role(caller: &Caller, method: &str, operation: Operation) -> Result<(), RpcError> {
     let permitted = caller.permit(Operation::Connect).and_then(|()| caller.permit(operation));
     permitted.map_err(|Denied { role, needed }| {
