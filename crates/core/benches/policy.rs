@@ -63,5 +63,8 @@ fn shell(line: &str) -> PermissionRequest {
         warning: None,
         input_to: None,
         repository_runs: None,
+        sandbox: None,
+        request_sandbox_bypass: None,
+        request_sandbox_bypass_reason: None,
     }
 }

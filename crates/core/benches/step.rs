@@ -156,5 +156,8 @@ fn shell_request(call: &ToolCallId) -> PermissionRequest {
         warning: None,
         input_to: None,
         repository_runs: None,
+        sandbox: None,
+        request_sandbox_bypass: None,
+        request_sandbox_bypass_reason: None,
     }
 }

@@ -75,6 +75,9 @@ fn git_request(line: &str, repository_runs: Option<&str>) -> PermissionRequest {
         warning: None,
         input_to: None,
         repository_runs: repository_runs.map(str::to_owned),
+        sandbox: None,
+        request_sandbox_bypass: None,
+        request_sandbox_bypass_reason: None,
     };
     with_offers(request, territory())
 }

@@ -19,6 +19,7 @@ pub mod permission;
 pub mod provider;
 pub mod rpc;
 pub mod rules;
+pub mod sandbox;
 pub mod sse;
 pub mod time;
 pub mod tool;

@@ -6,6 +6,7 @@ use serde_with::skip_serializing_none;
 
 use crate::ids::ToolCallId;
 use crate::json::{Json, read_buffered};
+use crate::sandbox::SandboxLevel;
 
 /// The action of a tool that needs permission, as shown to the user who decides.
 #[skip_serializing_none]
@@ -32,6 +33,12 @@ pub enum PermissionRequest {
         input_to: Option<String>,
         /// The setting of the repository's own configuration that can make a git command of the line run a program.
         repository_runs: Option<String>,
+        /// The sandbox that the command runs in if it is approved. `None`: it runs outside.
+        sandbox: Option<SandboxLevel>,
+        /// The model wants the command to run outside, although the session has a sandbox.
+        request_sandbox_bypass: Option<bool>,
+        /// Why, in the model's words.
+        request_sandbox_bypass_reason: Option<String>,
     },
     /// Change a file.
     Write {

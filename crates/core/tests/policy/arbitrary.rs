@@ -106,6 +106,9 @@ pub(crate) fn request() -> impl Strategy<Value = PermissionRequest> {
             warning: None,
             input_to: typed.then(|| "shell-1".to_owned()),
             repository_runs: runs.then(|| "filter.x.clean".to_owned()),
+            sandbox: None,
+            request_sandbox_bypass: None,
+            request_sandbox_bypass_reason: None,
         }),
         2 => pick(PATHS).prop_map(|file_name| PermissionRequest::Write {
             tool_call_id: None,

@@ -179,6 +179,9 @@ pub fn shell_request(line: &str) -> PermissionRequest {
         warning: None,
         input_to: None,
         repository_runs: None,
+        sandbox: None,
+        request_sandbox_bypass: None,
+        request_sandbox_bypass_reason: None,
     }
 }
 

@@ -137,6 +137,9 @@ mod tests {
             warning: None,
             input_to: None,
             repository_runs: None,
+            sandbox: None,
+            request_sandbox_bypass: None,
+            request_sandbox_bypass_reason: None,
         });
         assert_eq!(command["tool_name"], "bash");
         assert_eq!((&command["params"]["command"], &command["path"]), (&json!("rm x"), &json!("/work")));

@@ -38,6 +38,9 @@ pub fn request(call: &ToolCallId, cwd: &Path, command: &str, intention: &str) ->
         warning: warning(&line),
         input_to: None,
         repository_runs: None,
+        sandbox: None,
+        request_sandbox_bypass: None,
+        request_sandbox_bypass_reason: None,
     }
 }
 

@@ -190,6 +190,9 @@ fn typing_request(context: &ToolContext, shell: &Shell, input: &str) -> Permissi
         warning: None,
         input_to: Some(shell.id.clone()),
         repository_runs: None,
+        sandbox: None,
+        request_sandbox_bypass: None,
+        request_sandbox_bypass_reason: None,
     }
 }
 
