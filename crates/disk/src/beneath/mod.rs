@@ -208,6 +208,27 @@ impl Directory {
         temporary.replace(&name)
     }
 
+    /// Renames a file, a link or a directory. Nothing is replaced, and no link is followed.
+    ///
+    /// # Errors
+    /// When it is absent, `to` exists, or a path is [`Unusable`].
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (old_parent, old) = self.parent(from, Missing::Fail)?;
+        let (new_parent, new) = self.parent(to, Missing::Fail)?;
+        #[cfg(target_os = "linux")]
+        {
+            let flags = rustix::fs::RenameFlags::NOREPLACE;
+            Ok(rustix::fs::renameat_with(&old_parent, &old, &new_parent, &new, flags)?)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            if rustix::fs::statat(&new_parent, &new, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            Ok(rustix::fs::renameat(&old_parent, &old, &new_parent, &new)?)
+        }
+    }
+
     /// Removes a file or a link.
     ///
     /// # Errors

@@ -1,0 +1,400 @@
+//! The sandbox of a session: what stays the same from call to call.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_protocol::sandbox::{SandboxLevel, SandboxNetwork, SandboxPolicy};
+
+use crate::control::{Control, Order, send};
+use crate::environment;
+use crate::helper::{ENTER, INSIDE};
+use crate::host::{Host, Program, Support};
+use crate::mounts::{Mounts, PROGRAM};
+use crate::network::Namespaces;
+use crate::plan::{Bytes, Check, Limits, Plan, Walls};
+use crate::protected::{Census, Held, Judge, hold};
+use crate::survey::{self, Found};
+
+/// Directories that the sandbox of a session uses.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The user's home directory.
+    pub home: Option<PathBuf>,
+    /// The session's private directory outside: its temporary files.
+    pub private: PathBuf,
+    /// Caches of the session's location.
+    pub caches: PathBuf,
+    /// Files and directories of Baton: its home, its sockets.
+    pub hidden: Vec<PathBuf>,
+    /// Where programs are looked for.
+    pub path: Option<OsString>,
+    /// The variables of programs, before those of the sandbox.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+impl Places {
+    pub(crate) fn cargo_home(&self) -> Option<PathBuf> {
+        let named =
+            self.variables.iter().find(|(name, _)| name == "CARGO_HOME").map(|(_, value)| value.into());
+        named.or_else(|| Some(self.home.as_ref()?.join(".cargo")))
+    }
+}
+
+/// Why a program cannot run inside, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unavailable {
+    reason: String,
+}
+
+impl Unavailable {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
+/// The sandbox of a session.
+#[derive(Debug)]
+pub struct Enclosure {
+    host: Arc<Host>,
+    places: Places,
+    judge: Judge,
+    limits: Limits,
+    namespaces: Mutex<Option<Arc<Namespaces>>>,
+}
+
+/// A program to start.
+#[derive(Debug)]
+pub struct Launch {
+    /// A path, or a name that is looked up in `PATH`.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its complete environment, before what the sandbox changes.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Its input.
+    pub input: Input,
+}
+
+/// The input of a program.
+#[derive(Debug)]
+pub enum Input {
+    /// None.
+    Null,
+    /// A pipe.
+    Piped,
+    /// This descriptor.
+    Given(OwnedFd),
+}
+
+/// A program that is about to start inside. Its output is that of the command.
+#[derive(Debug)]
+pub struct Enclosed {
+    /// Starts the helper, which starts the program.
+    pub command: Command,
+    /// Ends everything inside when it is dropped.
+    pub control: Control,
+    /// The other end of [`Input::Piped`].
+    pub stdin: Option<ChildStdin>,
+}
+
+/// Everything that is known before a program is started: what it will find, and what acted before.
+#[derive(Debug)]
+pub struct Ready {
+    policy: SandboxPolicy,
+    cwd: PathBuf,
+    walls: Shape,
+    before: Census,
+    program: Program,
+    writable: Vec<Bytes>,
+    checks: Vec<Check>,
+    has_registry: bool,
+    limits: Limits,
+}
+
+#[derive(Debug)]
+enum Shape {
+    Namespaces { bwrap: PathBuf, mounts: Mounts, session: Arc<Namespaces> },
+    Landlock { readable: Vec<Bytes> },
+}
+
+impl Enclosure {
+    /// Creates the sandbox of a session. Nothing is started.
+    #[must_use]
+    pub fn new(host: Arc<Host>, places: Places, judge: Judge, limits: Limits) -> Self {
+        Self { host, places, judge, limits, namespaces: Mutex::new(None) }
+    }
+
+    /// Returns the namespaces of the session; creates them first if there are none. Blocks.
+    ///
+    /// # Errors
+    /// If the system cannot create them.
+    pub fn namespaces(&self) -> Result<Arc<Namespaces>, Unavailable> {
+        let Support::Full { bwrap } = self.host.support() else {
+            return Err(Unavailable::new(self.host.support().reason().unwrap_or_default()));
+        };
+        let mut known = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(namespaces) = &*known {
+            return Ok(Arc::clone(namespaces));
+        }
+        let new = Namespaces::create(bwrap, &self.host.program).map_err(|error| {
+            Unavailable::new(format!("the network of the session cannot be created: {error}"))
+        })?;
+        Ok(Arc::clone(known.insert(Arc::new(new))))
+    }
+
+    /// Prepares a program's start in a directory. Blocks for some milliseconds.
+    ///
+    /// # Errors
+    /// If the system cannot enforce the policy there.
+    pub fn prepare(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<Ready, Unavailable> {
+        let reason = match (self.host.support(), policy.level) {
+            (_, SandboxLevel::Off) => return Err(Unavailable::new("the sandbox is off")),
+            (Support::Full { bwrap }, _) => return self.with_namespaces(bwrap, policy, cwd),
+            (Support::ReadOnly { .. }, SandboxLevel::ReadOnly) => return self.with_landlock(policy, cwd),
+            (Support::ReadOnly { reason } | Support::None { reason }, _) => reason,
+        };
+        Err(Unavailable::new(reason.clone()))
+    }
+
+    fn with_namespaces(
+        &self,
+        bwrap: &Path,
+        policy: &SandboxPolicy,
+        cwd: &Path,
+    ) -> Result<Ready, Unavailable> {
+        let session = self.namespaces()?;
+        let (found, before) = self.look(policy, cwd)?;
+        let writable = found.survey.writable.iter().map(|(at, _)| at.as_path());
+        let writable = writable.chain(["/dev", "/run"].map(Path::new)).map(Bytes::from).collect();
+        let mounts = Mounts::plan(&found.survey);
+        let walls = Shape::Namespaces { bwrap: bwrap.to_owned(), mounts, session };
+        Ok(self.ready(policy, found, before, walls, writable))
+    }
+
+    /// Without mounts, programs read the system, the workspace and what is on their `PATH`, and write temporary files only.
+    fn with_landlock(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<Ready, Unavailable> {
+        let (found, before) = self.look(policy, cwd)?;
+        let system = [
+            "/usr",
+            "/bin",
+            "/sbin",
+            "/lib",
+            "/lib64",
+            "/etc",
+            "/opt",
+            "/proc",
+            "/dev",
+            "/nix",
+            "/var/lib/dpkg",
+        ];
+        let on_path: Vec<PathBuf> = self.places.path.iter().flat_map(std::env::split_paths).collect();
+        let readable = system.map(PathBuf::from).into_iter().chain(on_path).chain([found.cwd.clone()]);
+        let readable = readable.chain(policy.read.iter().map(PathBuf::from)).map(Bytes::from).collect();
+        let private = self.places.private.join("tmp");
+        let writable = [private.as_path(), Path::new("/dev/null")].map(Bytes::from).to_vec();
+        Ok(self.ready(
+            policy,
+            Found { checks: Vec::new(), ..found },
+            before,
+            Shape::Landlock { readable },
+            writable,
+        ))
+    }
+
+    fn look(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<(Found, Census), Unavailable> {
+        survey::make_private(&self.places).map_err(|error| {
+            Unavailable::new(format!("the private directories of the sandbox cannot be made: {error}"))
+        })?;
+        let before = match policy.level {
+            SandboxLevel::Workspace => Census::take(cwd, &self.judge),
+            SandboxLevel::ReadOnly | SandboxLevel::Off => Census::default(),
+        };
+        let found = survey::survey(&self.places, policy, cwd, &before, &self.host.program)?;
+        Ok((found, before))
+    }
+
+    fn ready(
+        &self,
+        policy: &SandboxPolicy,
+        found: Found,
+        before: Census,
+        walls: Shape,
+        writable: Vec<Bytes>,
+    ) -> Ready {
+        Ready {
+            policy: policy.clone(),
+            cwd: found.cwd,
+            walls,
+            before,
+            program: self.host.program.clone(),
+            writable,
+            checks: found.checks,
+            has_registry: found.has_registry,
+            limits: self.limits,
+        }
+    }
+
+    /// Sets files aside that act and that a call created. Blocks.
+    pub fn set_aside(&self, ready: &Ready) -> Vec<Held> {
+        if ready.policy.level != SandboxLevel::Workspace {
+            return Vec::new();
+        }
+        let after = Census::take(&ready.cwd, &self.judge);
+        let new = after.new_since(&ready.before);
+        new.iter()
+            .filter_map(|path| match hold(&ready.cwd, path) {
+                Ok(held) => Some(held),
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "a file that acts could not be set aside");
+                    None
+                }
+            })
+            .collect()
+    }
+}
+
+impl Ready {
+    /// Returns what a program will find at a path, in words for people.
+    #[must_use]
+    pub fn explain(&self, path: &Path) -> String {
+        match &self.walls {
+            Shape::Namespaces { mounts, .. } => mounts.explain(path),
+            Shape::Landlock { .. } => {
+                "this system has no bubblewrap: programs read the system and the workspace, and write \
+                temporary files only"
+                    .to_owned()
+            }
+        }
+    }
+
+    /// Returns the working directory, with links resolved.
+    #[must_use]
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Prepares the command that starts a program. Does not block.
+    ///
+    /// # Errors
+    /// If descriptors cannot be made.
+    pub fn enclose(&self, launch: Launch) -> io::Result<Enclosed> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut command = Command::new(&self.program.path);
+        command.args(&self.program.arguments).env_clear().stdin(OwnedFd::from(theirs));
+        let (input, stdin) = match launch.input {
+            Input::Null => (None, None),
+            Input::Given(descriptor) => (Some(descriptor), None),
+            Input::Piped => {
+                let (reader, writer) = io::pipe()?;
+                (Some(OwnedFd::from(reader)), Some(ChildStdin::from(OwnedFd::from(writer))))
+            }
+        };
+        if let Shape::Namespaces { bwrap, mounts, session } = &self.walls {
+            command.arg(ENTER).arg(bwrap).arg(PROGRAM).args(&self.program.arguments).arg(INSIDE);
+            let arguments = memory(&nul_separated(&arguments(mounts)))?;
+            let [user, net, ipc] = session.descriptors();
+            send(&ours, Order::Enter, &[arguments.as_fd(), user, net, ipc])?;
+        } else {
+            command.arg(INSIDE);
+        }
+        let plan = memory(&serde_json::to_vec(&self.plan(launch.program, launch.args, launch.environment))?)?;
+        let descriptors: Vec<_> =
+            [plan.as_fd()].into_iter().chain(input.as_ref().map(|input| input.as_fd())).collect();
+        send(&ours, Order::Run, &descriptors)?;
+        Ok(Enclosed { command, control: Control::new(ours), stdin })
+    }
+
+    fn plan(&self, program: OsString, args: Vec<OsString>, environment: Vec<(OsString, OsString)>) -> Plan {
+        let (walls, readable, proxy) = match &self.walls {
+            Shape::Namespaces { session, .. } => {
+                let proxy = (self.policy.network == SandboxNetwork::Asked).then_some(session.port);
+                (Walls::Namespaces, None, proxy)
+            }
+            Shape::Landlock { readable } => (Walls::Landlock, Some(readable.clone()), None),
+        };
+        let variables = environment::inside(environment, proxy, self.has_registry);
+        Plan {
+            program: program.into(),
+            args: args.into_iter().map(Bytes::from).collect(),
+            environment: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            cwd: (&self.cwd).into(),
+            writable: self.writable.clone(),
+            readable,
+            walls,
+            checks: self.checks.clone(),
+            limits: self.limits,
+        }
+    }
+}
+
+/// Returns the arguments of `bwrap` for a call.
+fn arguments(mounts: &Mounts) -> Vec<OsString> {
+    let namespaces = ["--unshare-user", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"];
+    let process = ["--as-pid-1", "--new-session", "--cap-drop", "ALL"];
+    let mut arguments: Vec<OsString> = namespaces.iter().chain(&process).map(Into::into).collect();
+    arguments.extend(mounts.arguments());
+    arguments.extend(["--chdir", "/"].map(OsString::from));
+    arguments
+}
+
+/// Starts `true` as a call would, and waits for it. Blocks.
+#[expect(clippy::disallowed_methods, reason = "callers run it on a blocking thread")]
+pub(crate) fn rehearse(bwrap: &Path, program: &Program, session: &Arc<Namespaces>) -> io::Result<()> {
+    let mounts = Mounts::plan(&crate::mounts::Survey {
+        shared: vec!["/run".into(), "/tmp".into()],
+        program: program.path.clone(),
+        ..Default::default()
+    });
+    let ready = Ready {
+        policy: SandboxPolicy::of(SandboxLevel::ReadOnly),
+        cwd: "/".into(),
+        walls: Shape::Namespaces { bwrap: bwrap.to_owned(), mounts, session: Arc::clone(session) },
+        before: Census::default(),
+        program: program.clone(),
+        writable: vec!["/dev".into(), "/run".into()],
+        checks: Vec::new(),
+        has_registry: true,
+        limits: Limits::default(),
+    };
+    let launch = Launch {
+        program: "true".into(),
+        args: Vec::new(),
+        environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        input: Input::Null,
+    };
+    let Enclosed { mut command, mut control, .. } = ready.enclose(launch)?;
+    let output = command.output()?;
+    // The command holds the helper's end of the socket.
+    drop(command);
+    let mut reports = String::new();
+    let read = control.read_to_end(&mut reports);
+    if reports.contains("\"exited\"") {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    match said.trim() {
+        "" => Err(read.err().unwrap_or_else(|| io::Error::other(reports))),
+        said => Err(io::Error::other(said.to_owned())),
+    }
+}
+
+fn nul_separated(arguments: &[OsString]) -> Vec<u8> {
+    arguments.iter().flat_map(|argument| argument.as_bytes().iter().copied().chain([0])).collect()
+}
+
+/// Returns a file in memory with these contents, to be read from its start.
+fn memory(contents: &[u8]) -> io::Result<OwnedFd> {
+    let descriptor = rustix::fs::memfd_create("sandbox", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(descriptor);
+    file.write_all(contents)?;
+    file.rewind()?;
+    Ok(file.into())
+}
