@@ -365,6 +365,7 @@ impl Server {
             cwd,
             tag: format!("{}{}/", options.tag, uuid::Uuid::new_v4()),
             ledger: options.ledger.clone(),
+            sandbox: None,
         })
     }
 

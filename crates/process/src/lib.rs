@@ -2,7 +2,7 @@
 //!
 //! * [`Supervised`] runs a program in a session (of the operating system's kind) with a tag in its environment, and ends
 //!   its whole process tree: SIGTERM, a grace period, SIGKILL.
-//! * [`Start`] starts such a program with pipes.
+//! * [`Start`] starts such a program with pipes, inside a sandbox if it has one.
 //! * [`Ledger`] is a server's list of the process groups that it runs. It survives the server in a file.
 //! * [`reap`] ends the processes in the ledgers of servers that were killed.
 //! * [`Instance`] identifies one run of a server across machines, boots and reused process ids.
@@ -10,6 +10,7 @@
 //! Nothing here knows what the programs are for. Shell commands, engines and probes use it alike.
 
 mod end;
+mod inside;
 mod instance;
 mod ledger;
 mod leftovers;

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 
+use baton_sandbox::{Input, Launch, Ready};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
-use crate::{Ledger, Supervised};
+use crate::{Ledger, Supervised, TAG_VARIABLE};
 
 /// How to start a program whose stdin, stdout and stderr are pipes.
 #[derive(Debug, Clone)]
@@ -24,6 +26,8 @@ pub struct Start {
     pub tag: String,
     /// The ledger that records it.
     pub ledger: Ledger,
+    /// The sandbox that it runs in; outside without one.
+    pub sandbox: Option<Arc<Ready>>,
 }
 
 /// Pipes of a program.
@@ -43,6 +47,24 @@ impl Start {
     /// # Errors
     /// When it cannot be started.
     pub fn start(self) -> io::Result<(Supervised, Pipes)> {
+        let supervised = match self.sandbox.clone() {
+            Some(sandbox) => self.start_inside(&sandbox)?,
+            None => self.start_outside()?,
+        };
+        with_pipes(supervised)
+    }
+
+    fn start_inside(self, sandbox: &Ready) -> io::Result<Supervised> {
+        let mut environment = self.environment;
+        environment.push((TAG_VARIABLE.into(), self.tag.clone().into()));
+        environment.push(("PWD".into(), sandbox.cwd().into()));
+        let launch = Launch { program: self.program, args: self.args, environment, input: Input::Piped };
+        let mut enclosed = sandbox.enclose(launch)?;
+        enclosed.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Supervised::spawn_enclosed(enclosed, self.tag, self.ledger)
+    }
+
+    fn start_outside(self) -> io::Result<Supervised> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.args)
@@ -53,10 +75,13 @@ impl Start {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut supervised = Supervised::spawn(command, self.tag, self.ledger)?;
-        match supervised.pipes() {
-            (Some(stdin), Some(stdout), Some(stderr)) => Ok((supervised, Pipes { stdin, stdout, stderr })),
-            _ => Err(io::ErrorKind::BrokenPipe.into()),
-        }
+        Supervised::spawn(command, self.tag, self.ledger)
+    }
+}
+
+fn with_pipes(mut supervised: Supervised) -> io::Result<(Supervised, Pipes)> {
+    match supervised.pipes() {
+        (Some(stdin), Some(stdout), Some(stderr)) => Ok((supervised, Pipes { stdin, stdout, stderr })),
+        _ => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }

@@ -7,10 +7,12 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_sandbox::{Control, Enclosed, Ended};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::end::end;
+use crate::inside::Inside;
 use crate::table::ProcessIdentity;
 use crate::tree::{TAG_VARIABLE, Tree};
 use crate::{Ledger, lock};
@@ -21,6 +23,10 @@ pub struct Supervised {
     child: Box<dyn ChildWrapper>,
     tree: Arc<Mutex<Tree>>,
     ledger: Ledger,
+    /// Reports of the helper, if the program is in a sandbox.
+    inside: Option<Inside>,
+    /// The input of a program in a sandbox; `stdin` of the process is the socket of its helper.
+    stdin: Option<ChildStdin>,
     /// No process of the tree is left.
     gone: bool,
 }
@@ -49,7 +55,30 @@ impl Supervised {
     /// # Errors
     /// When the program cannot be started.
     pub fn spawn(mut command: Command, tag: String, ledger: Ledger) -> io::Result<Self> {
-        command.env(TAG_VARIABLE, &tag).kill_on_drop(true);
+        command.env(TAG_VARIABLE, &tag);
+        Self::start(command, tag, ledger, None)
+    }
+
+    /// Starts a program in a sandbox. Its processes are those of its PID namespace; `tag` is for the ledger.
+    ///
+    /// # Errors
+    /// When the helper cannot be started. Whether the program was, [`wait`](Self::wait) tells.
+    pub fn spawn_enclosed(enclosed: Enclosed, tag: String, ledger: Ledger) -> io::Result<Self> {
+        let Enclosed { command, control, stdin } = enclosed;
+        let inside = Inside::new(&control)?;
+        let stdin = stdin.map(ChildStdin::from_std).transpose()?;
+        let mut started = Self::start(command.into(), tag, ledger, Some(control))?;
+        (started.inside, started.stdin) = (Some(inside), stdin);
+        Ok(started)
+    }
+
+    fn start(
+        mut command: Command,
+        tag: String,
+        ledger: Ledger,
+        control: Option<Control>,
+    ) -> io::Result<Self> {
+        command.kill_on_drop(true);
         // A session, not just a group: a program that opens the terminal to ask for a password must fail, not be stopped
         // forever or disturb the terminal in which the server runs.
         let mut command = CommandWrap::from(command);
@@ -59,7 +88,8 @@ impl Supervised {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
         let leader = ProcessIdentity::of(pid);
         starting.started(leader);
-        Ok(Self { child, tree: Arc::new(Mutex::new(Tree::new(leader, tag))), ledger, gone: false })
+        let tree = Arc::new(Mutex::new(Tree::new(leader, tag, control)));
+        Ok(Self { child, tree, ledger, inside: None, stdin: None, gone: false })
     }
 
     /// Returns the program's process.
@@ -76,7 +106,8 @@ impl Supervised {
 
     /// Takes the program's pipes, those that were requested and not taken yet.
     pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
-        (self.child.stdin().take(), self.child.stdout().take(), self.child.stderr().take())
+        let stdin = self.stdin.take().or_else(|| self.child.stdin().take());
+        (stdin, self.child.stdout().take(), self.child.stderr().take())
     }
 
     /// Waits until the program has exited, whatever it left running. Cancel safe.
@@ -84,8 +115,14 @@ impl Supervised {
     /// # Errors
     /// When the exit status is not available.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
-        let status = self.child.wait().await?;
+        let status = match &mut self.inside {
+            None => self.child.wait().await?,
+            Some(inside) => inside.wait(self.child.as_mut()).await?,
+        };
         let mut tree = lock(&self.tree);
+        if self.child.id().is_some() {
+            return Ok(status);
+        }
         tree.leader_reaped();
         if tree.has_known() {
             self.ledger.left(tree.leader, &tree.known());
@@ -101,6 +138,11 @@ impl Supervised {
         if self.gone {
             return false;
         }
+        if self.inside.as_ref().is_some_and(|inside| inside.has_left)
+            && matches!(self.child.try_wait(), Ok(None))
+        {
+            return true;
+        }
         let mut tree = lock(&self.tree);
         if (suspicious || tree.has_known()) && !tree.is_empty() {
             return true;
@@ -108,6 +150,12 @@ impl Supervised {
         self.ledger.ended(tree.leader);
         self.gone = true;
         false
+    }
+
+    /// Returns the limit of the sandbox that ended the program.
+    #[must_use]
+    pub fn ended_by(&self) -> Option<Ended> {
+        self.inside.as_ref()?.ended
     }
 
     /// Ends the tree: SIGTERM, then SIGKILL to processes that are left after `grace`. Returns whether all have ended.

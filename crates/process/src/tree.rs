@@ -18,6 +18,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use baton_sandbox::Control;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::table::{self, Process, ProcessIdentity};
@@ -38,13 +39,15 @@ pub(crate) struct Tree {
     /// no other process has it.
     tag: String,
     leader_reaped: bool,
+    /// The way to the helper inside, if the program is in a sandbox. Its processes are in a PID namespace, which ends as a whole.
+    control: Option<Control>,
     /// Processes found earlier: they stay members when they change group or lose their parent.
     known: HashSet<ProcessIdentity>,
 }
 
 impl Tree {
-    pub(crate) fn new(leader: ProcessIdentity, tag: String) -> Self {
-        Self { leader, tag, leader_reaped: false, known: HashSet::new() }
+    pub(crate) fn new(leader: ProcessIdentity, tag: String, control: Option<Control>) -> Self {
+        Self { leader, tag, leader_reaped: false, control, known: HashSet::new() }
     }
 
     /// Records that the leader has been waited for. Must be called at once: from now on its pid may be reused.
@@ -83,11 +86,17 @@ impl Tree {
 
     /// Sends SIGINT to the process group, as Ctrl+C would.
     pub(crate) fn interrupt(&self) {
-        self.signal_group(Signal::INT);
+        match &self.control {
+            Some(control) => control.interrupt(),
+            None => self.signal_group(Signal::INT),
+        }
     }
 
     /// Sends SIGTERM to all members.
     pub(crate) fn terminate(&mut self) {
+        if let Some(control) = &self.control {
+            return control.terminate();
+        }
         self.freeze();
         self.signal(Signal::TERM);
         self.signal(Signal::CONT);
@@ -95,6 +104,9 @@ impl Tree {
 
     /// Sends SIGKILL to all members that are found now.
     pub(crate) fn kill_once(&mut self) {
+        if let Some(control) = &self.control {
+            control.end();
+        }
         self.freeze();
         self.signal(Signal::KILL);
     }

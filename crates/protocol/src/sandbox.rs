@@ -46,6 +46,16 @@ impl fmt::Display for SandboxLevel {
     }
 }
 
+/// Where a command runs, as it was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placed {
+    /// In the sandbox, at this level.
+    Inside(SandboxLevel),
+    /// Outside, although the session has a sandbox.
+    Outside,
+}
+
 /// Error for an unknown level.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown sandbox level {0:?}: use read-only, workspace or off")]

@@ -57,10 +57,12 @@ pub enum Report {
         /// The error of the system, if the program is what could not be started.
         errno: Option<i32>,
     },
-    /// The program has exited; processes that it started may be left.
+    /// The program has exited.
     Exited {
         /// Its status, as `wait` returns it.
         status: i32,
+        /// Whether processes that it started are left.
+        left: bool,
     },
     /// A limit ended the call.
     Ended {

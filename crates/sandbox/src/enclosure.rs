@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_protocol::sandbox::{SandboxLevel, SandboxNetwork, SandboxPolicy};
+use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxNetwork, SandboxPolicy};
 
 use crate::control::{Control, Order, send};
 use crate::environment;
@@ -19,7 +20,7 @@ use crate::host::{Host, Program, Support};
 use crate::mounts::{Mounts, PROGRAM};
 use crate::network::Namespaces;
 use crate::plan::{Bytes, Check, Limits, Plan, Walls};
-use crate::protected::{Census, Held, Judge, hold};
+use crate::protected::{Census, Held, Judge, set_aside};
 use crate::survey::{self, Found};
 
 /// Directories that the sandbox of a session uses.
@@ -31,6 +32,8 @@ pub struct Places {
     pub private: PathBuf,
     /// Caches of the session's location.
     pub caches: PathBuf,
+    /// Where files that act are moved.
+    pub held: PathBuf,
     /// Files and directories of Baton: its home, its sockets.
     pub hidden: Vec<PathBuf>,
     /// Where programs are looked for.
@@ -61,13 +64,19 @@ impl Unavailable {
 }
 
 /// The sandbox of a session.
-#[derive(Debug)]
 pub struct Enclosure {
     host: Arc<Host>,
     places: Places,
     judge: Judge,
     limits: Limits,
+    watcher: Arc<dyn Watcher>,
     namespaces: Mutex<Option<Arc<Namespaces>>>,
+}
+
+impl std::fmt::Debug for Enclosure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Enclosure").field("places", &self.places).finish_non_exhaustive()
+    }
 }
 
 /// A program to start.
@@ -128,15 +137,21 @@ enum Shape {
 impl Enclosure {
     /// Creates the sandbox of a session. Nothing is started.
     #[must_use]
-    pub fn new(host: Arc<Host>, places: Places, judge: Judge, limits: Limits) -> Self {
-        Self { host, places, judge, limits, namespaces: Mutex::new(None) }
+    pub fn new(
+        host: Arc<Host>,
+        places: Places,
+        judge: Judge,
+        limits: Limits,
+        watcher: Arc<dyn Watcher>,
+    ) -> Self {
+        Self { host, places, judge, limits, watcher, namespaces: Mutex::new(None) }
     }
 
     /// Returns the namespaces of the session; creates them first if there are none. Blocks.
     ///
     /// # Errors
     /// If the system cannot create them.
-    pub fn namespaces(&self) -> Result<Arc<Namespaces>, Unavailable> {
+    fn namespaces(&self) -> Result<Arc<Namespaces>, Unavailable> {
         let Support::Full { bwrap } = self.host.support() else {
             return Err(Unavailable::new(self.host.support().reason().unwrap_or_default()));
         };
@@ -144,9 +159,10 @@ impl Enclosure {
         if let Some(namespaces) = &*known {
             return Ok(Arc::clone(namespaces));
         }
-        let new = Namespaces::create(bwrap, &self.host.program).map_err(|error| {
+        let (new, listener) = Namespaces::create(bwrap, &self.host.program).map_err(|error| {
             Unavailable::new(format!("the network of the session cannot be created: {error}"))
         })?;
+        self.watcher.serve(listener);
         Ok(Arc::clone(known.insert(Arc::new(new))))
     }
 
@@ -154,7 +170,7 @@ impl Enclosure {
     ///
     /// # Errors
     /// If the system cannot enforce the policy there.
-    pub fn prepare(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<Ready, Unavailable> {
+    pub(crate) fn prepare(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<Ready, Unavailable> {
         let reason = match (self.host.support(), policy.level) {
             (_, SandboxLevel::Off) => return Err(Unavailable::new("the sandbox is off")),
             (Support::Full { bwrap }, _) => return self.with_namespaces(bwrap, policy, cwd),
@@ -242,23 +258,69 @@ impl Enclosure {
         }
     }
 
-    /// Sets files aside that act and that a call created. Blocks.
-    pub fn set_aside(&self, ready: &Ready) -> Vec<Held> {
+    /// Decides where a program runs, and prepares its start.
+    ///
+    /// # Errors
+    /// If somebody chose a level that cannot be enforced. A level that is only the default lets the program run outside.
+    pub async fn place(self: &Arc<Self>, choice: &SandboxChoice, cwd: &Path) -> Result<Place, Unavailable> {
+        if choice.policy.level == SandboxLevel::Off {
+            return Ok(Place::Outside);
+        }
+        let (this, policy, cwd) = (Arc::clone(self), choice.policy.clone(), cwd.to_owned());
+        let prepared = tokio::task::spawn_blocking(move || this.prepare(&policy, &cwd)).await;
+        match prepared.unwrap_or_else(|_| Err(Unavailable::new("internal error; see the server log"))) {
+            Ok(ready) => Ok(Place::Inside(Arc::new(ready))),
+            Err(why) if choice.chosen => Err(why),
+            Err(why) => {
+                tracing::debug!(%why, "a program runs outside: there is no sandbox for it");
+                Ok(Place::Outside)
+            }
+        }
+    }
+
+    /// Moves files away that act and that were created since a program was prepared, and tells the watcher. Returns them.
+    pub async fn after(self: &Arc<Self>, ready: &Arc<Ready>) -> Vec<Held> {
         if ready.policy.level != SandboxLevel::Workspace {
             return Vec::new();
         }
-        let after = Census::take(&ready.cwd, &self.judge);
-        let new = after.new_since(&ready.before);
-        new.iter()
-            .filter_map(|path| match hold(&ready.cwd, path) {
-                Ok(held) => Some(held),
-                Err(error) => {
-                    tracing::warn!(path = %path.display(), %error, "a file that acts could not be set aside");
-                    None
-                }
-            })
-            .collect()
+        let (this, ready) = (Arc::clone(self), Arc::clone(ready));
+        let looked = tokio::task::spawn_blocking(move || {
+            let new = Census::take(&ready.cwd, &this.judge).new_since(&ready.before);
+            set_aside(&ready.cwd, &new, &this.places.held)
+        });
+        let held = looked.await.unwrap_or_default();
+        held.iter().for_each(|held| self.watcher.set_aside(held));
+        held
     }
+}
+
+/// Where a program runs.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In the sandbox.
+    Inside(Arc<Ready>),
+    /// With the rights of the server's user.
+    Outside,
+}
+
+impl Place {
+    /// Returns the level of the sandbox that the program runs in; none outside.
+    #[must_use]
+    pub fn level(&self) -> Option<SandboxLevel> {
+        match self {
+            Self::Inside(ready) => Some(ready.policy.level),
+            Self::Outside => None,
+        }
+    }
+}
+
+/// What a session does about its sandbox.
+pub trait Watcher: Send + Sync {
+    /// Serves the proxy at a port inside. Called once, before the first program starts.
+    fn serve(&self, listener: TcpListener);
+
+    /// Asks about a file that was moved away.
+    fn set_aside(&self, held: &Held);
 }
 
 impl Ready {
@@ -273,6 +335,12 @@ impl Ready {
                     .to_owned()
             }
         }
+    }
+
+    /// Returns the level.
+    #[must_use]
+    pub fn level(&self) -> SandboxLevel {
+        self.policy.level
     }
 
     /// Returns the working directory, with links resolved.

@@ -89,8 +89,8 @@ fn find_bwrap(path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
 
 /// Does what each call does: joins the namespaces of a session, and starts a program in others, with the helper as PID 1.
 fn try_namespaces(bwrap: &Path, program: &Program) -> io::Result<()> {
-    let session = Arc::new(Namespaces::create(bwrap, program)?);
-    crate::enclosure::rehearse(bwrap, program, &session)
+    let (session, _) = Namespaces::create(bwrap, program)?;
+    crate::enclosure::rehearse(bwrap, program, &Arc::new(session))
 }
 
 /// Returns what is left without namespaces.

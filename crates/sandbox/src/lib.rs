@@ -29,7 +29,7 @@ mod secrets;
 mod survey;
 
 pub use control::{Control, Ended, Report};
-pub use enclosure::{Enclosed, Enclosure, Input, Launch, Places, Unavailable};
+pub use enclosure::{Enclosed, Enclosure, Input, Launch, Place, Places, Ready, Unavailable, Watcher};
 pub use host::{Host, Program, Support};
-pub use network::Namespaces;
 pub use plan::Limits;
+pub use protected::Held;

@@ -9,7 +9,6 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::control::{self, Report};
@@ -21,20 +20,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The namespaces that the programs of a session share: user, network, IPC.
 #[derive(Debug)]
-pub struct Namespaces {
+pub(crate) struct Namespaces {
     descriptors: [OwnedFd; 3],
     /// The port of the proxy inside.
-    pub port: u16,
-    listener: Mutex<Option<TcpListener>>,
+    pub(crate) port: u16,
 }
 
 impl Namespaces {
-    /// Creates namespaces. Blocks for some milliseconds.
+    /// Creates namespaces, and the port of the proxy. Blocks for some milliseconds.
     ///
     /// # Errors
     /// If the system does not allow it.
     #[expect(clippy::disallowed_methods, reason = "callers run it on a blocking thread")]
-    pub(crate) fn create(bwrap: &std::path::Path, program: &Program) -> io::Result<Self> {
+    pub(crate) fn create(bwrap: &std::path::Path, program: &Program) -> io::Result<(Self, TcpListener)> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut arguments: Vec<OsString> =
             ["--unshare-user", "--unshare-net", "--unshare-ipc"].map(Into::into).to_vec();
@@ -62,17 +60,12 @@ impl Namespaces {
         })
     }
 
-    /// Takes the listener of the proxy, once.
-    pub fn take_listener(&self) -> Option<TcpListener> {
-        self.listener.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
-    }
-
     pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
         self.descriptors.each_ref().map(|descriptor| descriptor.as_fd())
     }
 }
 
-fn receive(socket: &UnixStream) -> io::Result<Namespaces> {
+fn receive(socket: &UnixStream) -> io::Result<(Namespaces, TcpListener)> {
     let mut buffer = [0; 4096];
     let (count, descriptors) = control::receive(socket, &mut buffer)?;
     let line = buffer.get(..count).unwrap_or_default();
@@ -80,11 +73,9 @@ fn receive(socket: &UnixStream) -> io::Result<Namespaces> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     match (serde_json::from_slice(line)?, <[OwnedFd; 4]>::try_from(descriptors)) {
-        (Report::Namespaces { port }, Ok([user, net, ipc, listener])) => Ok(Namespaces {
-            descriptors: [user, net, ipc],
-            port,
-            listener: Mutex::new(Some(listener.into())),
-        }),
+        (Report::Namespaces { port }, Ok([user, net, ipc, listener])) => {
+            Ok((Namespaces { descriptors: [user, net, ipc], port }, listener.into()))
+        }
         (Report::Failed { what, .. }, _) => Err(io::Error::other(what)),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }

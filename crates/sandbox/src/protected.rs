@@ -2,8 +2,8 @@
 //! program runs what is in them, later and outside, so that a program inside that writes one has escaped.
 //!
 //! A [`Census`] lists them before a call. Those that exist are mounted read-only. A name that does not exist cannot be mounted
-//! without leaving a trace, so a second census after the call finds what was created, and [`hold`] renames it to a name that
-//! nothing acts on, until a person decides.
+//! without leaving a trace, so a second census after the call finds what was created, and the file is moved away until a person
+//! decides.
 //!
 //! What this does not see: names below `node_modules`, names beyond [`MOST_DIRECTORIES`], and an editor that is faster than the
 //! census. A parent of a file deep in the workspace can be renamed; the census then finds the new file at the old place.
@@ -23,8 +23,12 @@ use baton_disk::untrusted;
 pub const MOST_DIRECTORIES: usize = 4000;
 /// Largest configuration of a repository that is judged; a larger one acts.
 const LARGEST_CONFIG: usize = 1 << 20;
-/// The ending of a name under which nothing acts.
-const HELD: &str = ".held-by-baton";
+/// Files of one call that are moved away. Directories with more are emptied call by call.
+const MOST_HELD: usize = 256;
+/// Largest file that is kept; a larger one is deleted. Files that act are short.
+const LARGEST_HELD: u64 = 16 << 20;
+/// How much of a file people are shown.
+const EXCERPT: usize = 16 << 10;
 
 /// Decides which files act. The list of names is the policy's, so that a tool and a command are held to the same one.
 #[derive(Clone)]
@@ -146,7 +150,7 @@ impl Census {
         let entries = root.join(&hooks).read_dir();
         for hook in entries.into_iter().flatten().filter_map(Result::ok) {
             let name = hook.file_name();
-            if !name.as_encoded_bytes().ends_with(b".sample") && !is_held(&name) {
+            if !name.as_encoded_bytes().ends_with(b".sample") {
                 self.add(root, hooks.join(name), true);
             }
         }
@@ -191,38 +195,65 @@ impl Census {
     }
 }
 
-fn is_held(name: &OsStr) -> bool {
-    name.to_string_lossy().contains(HELD)
-}
-
-/// A file that a program inside created, under a name that nothing acts on.
+/// A file that acts, which a program inside created, and which was moved away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// Where the program created it, relative to the workspace.
     pub path: PathBuf,
-    /// Where it is now, relative to the workspace.
-    pub held: PathBuf,
+    /// Its name in the directory of held files; none for a link, which was removed.
+    pub kept: Option<String>,
+    /// The beginning of its contents.
+    pub excerpt: Vec<u8>,
 }
 
-/// Renames a file that acts, so that nothing acts on it. Blocks.
-///
-/// # Errors
-/// If it cannot be renamed.
-pub fn hold(root: &Path, path: &Path) -> io::Result<Held> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let parent = path.parent().unwrap_or(Path::new(""));
-    let workspace = Directory::trusted(root)?;
-    for number in 0..1000 {
-        let mut held = name.to_owned();
-        held.push(if number == 0 { HELD.to_owned() } else { format!("{HELD}-{number}") });
-        let held = parent.join(held);
-        match workspace.rename(path, &held) {
-            Ok(()) => return Ok(Held { path: path.to_owned(), held }),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
+/// Moves new files that act into the directory `into`, so that nothing acts on them. Blocks.
+pub(crate) fn set_aside(root: &Path, new: &[PathBuf], into: &Path) -> Vec<Held> {
+    let mut files = Vec::new();
+    new.iter().for_each(|path| list(root, path, &mut files));
+    files
+        .into_iter()
+        .filter_map(|path| match hold(root, &path, into) {
+            Ok(held) => Some(held),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "a file that acts could not be moved away");
+                None
+            }
+        })
+        .collect()
+}
+
+/// Lists the files at and below a path. Links are not followed.
+fn list(root: &Path, path: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(metadata) = root.join(path).symlink_metadata() else { return };
+    if !metadata.is_dir() {
+        files.push(path.to_owned());
+    } else if files.len() < MOST_HELD {
+        let entries = root.join(path).read_dir();
+        let names = entries.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.file_name());
+        names.for_each(|name| list(root, &path.join(name), files));
     }
-    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+fn hold(root: &Path, path: &Path, into: &Path) -> io::Result<Held> {
+    let workspace = Directory::trusted(root)?;
+    if workspace.kind(path)? != rustix::fs::FileType::RegularFile {
+        workspace.remove(path)?;
+        return Ok(Held { path: path.to_owned(), kept: None, excerpt: Vec::new() });
+    }
+    let mut file = workspace.open(path)?;
+    let mode = file.metadata()?.mode() & 0o777;
+    let mut contents = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(&mut file, LARGEST_HELD + 1), &mut contents)?;
+    if contents.len() as u64 > LARGEST_HELD {
+        workspace.remove(path)?;
+        return Ok(Held { path: path.to_owned(), kept: None, excerpt: Vec::new() });
+    }
+    baton_disk::private::create_dir_all(into)?;
+    let kept = uuid::Uuid::new_v4().simple().to_string();
+    Directory::trusted(into)?.put(Path::new(&kept), &contents, mode)?;
+    workspace.remove(path)?;
+    contents.truncate(EXCERPT);
+    Ok(Held { path: path.to_owned(), kept: Some(kept), excerpt: contents })
 }
 
 #[cfg(test)]
@@ -297,17 +328,27 @@ mod tests {
     }
 
     #[test]
-    fn held_file_is_renamed_without_replacing_another() {
+    fn new_files_are_moved_away_and_links_are_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let root = dir.path();
-        write(root, "a/.envrc", "1");
-        let first = hold(root, Path::new("a/.envrc")).unwrap();
-        write(root, "a/.envrc", "2");
-        let second = hold(root, Path::new("a/.envrc")).unwrap();
-        assert_eq!(first.held, Path::new("a/.envrc.held-by-baton"));
-        assert_eq!(fs::read_to_string(root.join(second.held)).unwrap(), "2");
-        assert!(Census::take(root, &judge()).found.is_empty());
-        std::os::unix::fs::symlink("/etc", root.join("out")).unwrap();
-        assert!(hold(root, Path::new("out/passwd")).is_err(), "links are not followed");
+        let (root, into) = (dir.path().join("work"), dir.path().join("held"));
+        write(&root, "a/.envrc", "use nix");
+        write(&root, ".vscode/tasks.json", "{}");
+        std::os::unix::fs::symlink("/etc/hosts", root.join(".vscode/link")).unwrap();
+        let new = [PathBuf::from("a/.envrc"), PathBuf::from(".vscode"), PathBuf::from("gone")];
+        let held = set_aside(&root, &new, &into);
+        let found: Vec<_> =
+            held.iter().map(|held| (held.path.to_str().unwrap(), held.kept.is_some())).collect();
+        assert_eq!(found.len(), 3);
+        assert!(found.contains(&("a/.envrc", true)) && found.contains(&(".vscode/link", false)), "{found:?}");
+        let kept = into.join(held[0].kept.as_ref().unwrap());
+        assert_eq!(
+            (fs::read_to_string(kept).unwrap().as_str(), held[0].excerpt.as_slice()),
+            ("use nix", &b"use nix"[..])
+        );
+        assert!(!root.join("a/.envrc").exists() && Path::new("/etc/hosts").exists());
+        assert!(
+            hold(&root, Path::new("../held"), &into).is_err(),
+            "nothing outside of the workspace is moved"
+        );
     }
 }

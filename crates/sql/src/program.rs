@@ -108,6 +108,7 @@ impl SqlProgram {
             cwd: "/".into(),
             tag: format!("{}/", uuid::Uuid::new_v4()),
             ledger: self.ledger.clone(),
+            sandbox: None,
         };
         start.start()
     }

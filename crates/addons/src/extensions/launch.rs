@@ -114,6 +114,7 @@ impl Launch<'_> {
             cwd: self.cwd.to_owned(),
             tag: tag.to_owned(),
             ledger: ledger.clone(),
+            sandbox: None,
         }
         .start()
     }

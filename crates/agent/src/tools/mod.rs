@@ -33,8 +33,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::permission::PermissionRequest;
+use baton_protocol::sandbox::{Placed, SandboxChoice};
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use baton_protocol::{Json, ToolCallId};
+use baton_sandbox::Enclosure;
 use tokio_util::sync::CancellationToken;
 
 pub use paths::NamedPaths;
@@ -54,6 +56,11 @@ pub struct ToolContext {
     pub exact_pages: bool,
     /// Resources that the calls of the session share.
     pub services: Arc<Services>,
+    /// The sandbox of the session's programs.
+    pub sandbox: SandboxChoice,
+    /// Where the call's command runs, as it was decided; none before the decision, and for a command that nobody could put into
+    /// a sandbox.
+    pub placed: Option<Placed>,
     /// Id of the call.
     pub call: ToolCallId,
     /// Cancels the call: the tool ends its processes and returns. A background command obeys the token of the call that
@@ -75,6 +82,8 @@ pub struct Services {
     pub paths: NamedPaths,
     /// Host names that resolve to private addresses.
     pub private_hosts: web::PrivateHosts,
+    /// The walls around the session's programs; none if the server builds none.
+    pub enclosure: Option<Arc<Enclosure>>,
 }
 
 /// The effect of a call, before it is executed.

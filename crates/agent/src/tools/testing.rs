@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use baton_process::Ledger;
 use baton_protocol::Json;
+use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxPolicy};
 use baton_protocol::tool::ToolResult;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -44,6 +45,7 @@ impl Bench {
             web,
             paths: NamedPaths::default(),
             private_hosts: PrivateHosts::default(),
+            enclosure: None,
         };
         let context = ToolContext {
             cwd,
@@ -51,6 +53,8 @@ impl Bench {
             home: None,
             exact_pages: false,
             services: Arc::new(services),
+            sandbox: SandboxChoice { policy: SandboxPolicy::of(SandboxLevel::Off), chosen: false },
+            placed: None,
             call: "call-1".into(),
             cancel: CancellationToken::new(),
             progress: Arc::new(|_| {}),

@@ -121,6 +121,7 @@ impl ProgramConversation {
             // A unique tag: exactly the processes that carry it are ended with this one.
             tag: format!("{}{}/", self.spec.tag, Uuid::new_v4()),
             ledger: self.spec.ledger.clone(),
+            sandbox: None,
             program: path.clone().into(),
         };
         Child::start(start).map_err(|error| {

@@ -97,6 +97,7 @@ fn start(scope: &WorkScope, hook: &PluginHook) -> Result<Start, String> {
         cwd: directory(&hook.root, hook.command.cwd.as_deref())?,
         tag: format!("{}/", uuid::Uuid::new_v4()),
         ledger: scope.runtime.ledger.clone(),
+        sandbox: None,
     })
 }
 

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, set_dumpable_behavior};
@@ -15,6 +16,9 @@ use super::{Context, Failure, confine, watch};
 use crate::control::{Ended, Order, Report, next_order, report};
 use crate::plan::{Plan, Walls};
 
+/// How often, and how long after its end, the processes of a program are waited for before they count as left.
+const ROUNDS: usize = 10;
+const MOMENT: Duration = Duration::from_millis(1);
 /// Largest plan: an environment and a command line have a few hundred kilobytes at most.
 const LARGEST_PLAN: u64 = 16 << 20;
 
@@ -96,12 +100,29 @@ fn collect(socket: &OwnedFd, program: Pid) {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == program => {
-                drop(report(socket, &Report::Exited { status: status.as_raw() }, &[]));
+                let left = !all_end_soon();
+                drop(report(socket, &Report::Exited { status: status.as_raw(), left }, &[]));
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => leave(),
         }
     }
+}
+
+/// Whether the processes that the program started end with it. They may need a moment: a pipe that closes ends its reader.
+#[expect(clippy::disallowed_methods, reason = "a process of its own, which may block")]
+fn all_end_soon() -> bool {
+    for _ in 0..ROUNDS {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return true,
+            }
+        }
+        thread::sleep(MOMENT);
+    }
+    false
 }
 
 /// Obeys the server until it closes the socket.

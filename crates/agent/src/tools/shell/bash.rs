@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::assess;
+use super::place::{self, Wish};
 use super::registry::NewCommand;
 use super::running::{CommandStatus, Shell};
 use crate::tools::arguments::{self, Seconds};
@@ -34,6 +35,10 @@ struct Arguments {
     shell_id: Option<String>,
     #[serde(alias = "initial_wait_seconds", alias = "initialWait")]
     initial_wait: Option<Seconds>,
+    #[serde(rename = "requestSandboxBypass", alias = "request_sandbox_bypass")]
+    bypass: Option<bool>,
+    #[serde(rename = "requestSandboxBypassReason", alias = "request_sandbox_bypass_reason")]
+    bypass_reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -55,6 +60,10 @@ impl Arguments {
             return Err(ToolRefusal::arguments(NAME, "shellId: must have 1 to 100 characters"));
         }
         Ok(parsed)
+    }
+
+    fn wish(&self) -> Wish {
+        Wish { bypass: self.bypass == Some(true), reason: self.bypass_reason.clone() }
     }
 
     fn intention(&self) -> &str {
@@ -102,11 +111,13 @@ impl Tool for Bash {
 
     fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
         Box::pin(async move {
-            Arguments::read(arguments)
-                .map(|arguments| {
-                    assess::request(&context.call, &context.cwd, &arguments.command, arguments.intention())
-                })
-                .into()
+            let request = async {
+                let arguments = Arguments::read(arguments)?;
+                let request =
+                    assess::request(&context.call, &context.cwd, &arguments.command, arguments.intention());
+                place::requested(context, &arguments.wish(), request).await
+            };
+            request.await.into()
         })
     }
 
@@ -124,6 +135,7 @@ async fn run(context: &ToolContext, arguments: &Json) -> Result<ToolResult, Tool
     if context.cancel.is_cancelled() {
         return Err(ToolRefusal::interrupted());
     }
+    let inside = place::decided(context, &arguments.wish()).await?;
     let background = arguments.mode == Some(Mode::Async);
     let shells = &context.services.shells;
     let shell = shells.start(
@@ -131,6 +143,7 @@ async fn run(context: &ToolContext, arguments: &Json) -> Result<ToolResult, Tool
         NewCommand {
             command: arguments.command,
             id: arguments.shell_id,
+            inside,
             interactive: background,
             progress: (!background).then(|| Arc::clone(&context.progress)),
         },

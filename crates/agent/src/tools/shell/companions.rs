@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::bash::report;
 use super::keys::{self, Keystroke};
+use super::place::Inside;
 use super::running::{CommandStatus, Shell};
 use crate::tools::arguments::{self, Seconds};
 use crate::tools::text::clip;
@@ -190,7 +191,7 @@ fn typing_request(context: &ToolContext, shell: &Shell, input: &str) -> Permissi
         warning: None,
         input_to: Some(shell.id.clone()),
         repository_runs: None,
-        sandbox: None,
+        sandbox: shell.inside.as_ref().map(Inside::level),
         request_sandbox_bypass: None,
         request_sandbox_bypass_reason: None,
     }

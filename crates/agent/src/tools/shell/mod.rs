@@ -9,6 +9,7 @@ mod companions;
 mod environment;
 mod keys;
 mod output;
+mod place;
 mod pump;
 mod reach;
 mod registry;
@@ -21,5 +22,6 @@ pub use assess::{in_distrusted_repository, reads_repository, request as permissi
 pub(crate) use bash::Bash;
 pub(crate) use companions::{ListBash, ReadBash, StopBash, WriteBash};
 pub use environment::CommandEnvironment;
+pub use place::with_sandbox;
 pub use reach::{LineContext, with_reach, with_unknown_reach};
 pub use registry::{Background, CommandProgress, ShellSettings, Shells};

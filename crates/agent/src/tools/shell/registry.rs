@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::environment::CommandEnvironment;
 use super::output::OutputCallback;
+use super::place::Inside;
 use super::running::{CommandLaunch, CommandStatus, Shell, start};
 use crate::tools::{ToolContext, ToolRefusal, lock};
 
@@ -95,6 +96,8 @@ pub(crate) struct NewCommand {
     pub(crate) command: String,
     /// Its id; by default the next number.
     pub(crate) id: Option<String>,
+    /// The sandbox that it runs in; outside without one.
+    pub(crate) inside: Option<Inside>,
     pub(crate) interactive: bool,
     pub(crate) progress: Option<OutputCallback>,
 }
@@ -175,6 +178,7 @@ impl Shells {
             command: new.command,
             cwd: context.cwd.clone(),
             environment: self.settings.environment.clone(),
+            inside: new.inside,
             interactive: new.interactive,
             progress: new.progress,
             output_dir: context.session_dir.join("temp"),

@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::environment::CommandEnvironment;
 use super::output::{CommandOutput, OutputCallback};
+use super::place::Inside;
 use super::pump::pump;
 
 /// Time between SIGTERM and SIGKILL.
@@ -38,6 +39,8 @@ pub(crate) struct CommandLaunch {
     /// Its variables, without those of its directory and its tag.
     pub(crate) environment: CommandEnvironment,
     pub(crate) tag: String,
+    /// The sandbox that it runs in; outside without one.
+    pub(crate) inside: Option<Inside>,
     /// Whether it has an input.
     pub(crate) interactive: bool,
     pub(crate) progress: Option<OutputCallback>,
@@ -80,6 +83,8 @@ pub(crate) struct Shell {
     pub(crate) output: Arc<CommandOutput>,
     pub(crate) stdin: tokio::sync::Mutex<Option<ChildStdin>>,
     pub(crate) tree: TreeHandle,
+    /// The sandbox that it runs in.
+    pub(crate) inside: Option<Inside>,
     status: watch::Receiver<CommandStatus>,
     stop: CancellationToken,
 }
@@ -130,6 +135,7 @@ pub(crate) fn start(launch: CommandLaunch) -> io::Result<Arc<Shell>> {
         output: Arc::new(CommandOutput::new(launch.progress)),
         stdin: tokio::sync::Mutex::new(process.pipes().0),
         tree: process.handle(),
+        inside: launch.inside,
         status,
         stop: CancellationToken::new(),
     });
@@ -143,6 +149,12 @@ fn spawn(launch: &CommandLaunch) -> io::Result<(Supervised, pipe::Receiver)> {
     // One pipe for both streams keeps their order.
     let (reader, writer) = io::pipe()?;
     let source = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
+    if let Some(inside) = &launch.inside {
+        let mut enclosed = inside.enclose(launch)?;
+        enclosed.command.stdout(writer.try_clone()?).stderr(writer);
+        let process = Supervised::spawn_enclosed(enclosed, launch.tag.clone(), launch.ledger.clone())?;
+        return Ok((process, source));
+    }
     let mut command = Command::new(&launch.program);
     command
         .arg("-c")
@@ -173,7 +185,12 @@ impl Supervisor {
             () = self.cancel.cancelled() => None,
         };
         match exit {
-            Some(status) => self.exited(exit_code(status)).await,
+            Some(status) => {
+                if let Err(error) = &status {
+                    self.note(&format!("<the command could not be started: {error}>"));
+                }
+                self.exited(exit_code(status)).await
+            }
             None => self.end(CommandStatus::Stopped).await,
         }
     }
@@ -181,6 +198,7 @@ impl Supervisor {
     /// Handles the exit of the command. Processes that it left running keep its pipe and stay supervised.
     async fn exited(&mut self, code: i32) {
         let drained = self.drain().await;
+        self.look_at_files().await;
         let over = CommandStatus::Exited { code, left_running: false };
         if !self.process.has_leftovers(!drained) {
             // A process outside the tree may hold the pipe; its output is not read any more.
@@ -208,7 +226,25 @@ impl Supervisor {
         if !self.drain().await {
             self.pump.abort();
         }
+        self.look_at_files().await;
         self.publish.send_replace(status);
+    }
+
+    /// Lets the sandbox move files away that the command should not have created, before anybody acts on them.
+    async fn look_at_files(&self) {
+        if let Some(ended) = self.process.ended_by() {
+            self.note(&format!("<{}>", ended.sentence()));
+        }
+        if let Some(inside) = &self.shell.inside
+            && let Some(note) = inside.after().await
+        {
+            self.note(&note);
+        }
+    }
+
+    /// Adds a line of our own to the output.
+    fn note(&self, text: &str) {
+        self.shell.output.push(format!("\n{}\n", text.trim()).as_bytes());
     }
 
     /// Waits briefly for the rest of the output; returns whether all of it has been read.
