@@ -189,7 +189,7 @@ impl Supervisor {
                 if let Err(error) = &status {
                     self.note(&format!("<the command could not be started: {error}>"));
                 }
-                self.exited(exit_code(status)).await
+                self.exited(exit_code(status)).await;
             }
             None => self.end(CommandStatus::Stopped).await,
         }

@@ -115,6 +115,7 @@ async fn command_names_cannot_be_redefined() {
         let wanted = super::registry::NewCommand {
             command: "ls; echo $PATH".into(),
             id: None,
+            inside: None,
             interactive: false,
             progress: None,
         };
