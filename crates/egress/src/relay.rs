@@ -14,7 +14,7 @@ const BUFFER: usize = 8 << 10;
 /// Number of bytes among which the server name is looked for.
 const MAX_HELLO: usize = 32 << 10;
 /// Time without a byte after which a tunnel ends whose other direction has ended.
-const HALF_CLOSED_LIMIT: Duration = Duration::from_secs(60);
+const HALF_CLOSED_LIMIT: Duration = Duration::from_secs(30);
 
 /// Relays bytes until both directions have ended.
 ///

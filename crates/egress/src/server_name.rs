@@ -4,8 +4,6 @@
 //! in the first message of the handshake is all that can be compared: TLS is not opened, and what is inside may name yet
 //! another site.
 
-use std::io;
-
 use rustls::server::Acceptor;
 
 use crate::Host;
@@ -39,8 +37,10 @@ impl ServerNameReader {
         }
         let acceptor = self.acceptor.get_or_insert_default();
         while !bytes.is_empty() {
-            let accepted = acceptor.read_tls(&mut bytes).and_then(|_| acceptor.accept().map_err(unreadable));
-            match accepted {
+            if !matches!(acceptor.read_tls(&mut bytes), Ok(1..)) {
+                return ServerName::None;
+            }
+            match acceptor.accept() {
                 Ok(None) => {}
                 Ok(Some(accepted)) => {
                     let name = accepted.client_hello().server_name().map(str::to_owned);
@@ -51,10 +51,6 @@ impl ServerNameReader {
         }
         ServerName::Incomplete
     }
-}
-
-fn unreadable((error, _): (rustls::Error, rustls::server::AcceptedAlert)) -> io::Error {
-    io::Error::other(error)
 }
 
 /// Whether a client that opened a tunnel to this host may ask for a server name. A tunnel to an address may be for any name.

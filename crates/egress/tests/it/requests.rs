@@ -58,6 +58,21 @@ async fn chunked_response_without_length_is_complete() {
 }
 
 #[tokio::test]
+async fn smuggled_request_is_part_of_a_body() {
+    let (port, mut requests) = server(ok("")).await;
+    let request = format!(
+        "POST http://one.test:{port}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\
+         Connection: close\r\n\r\n22\r\nGET / HTTP/1.1\r\nHost: denied.test\r\n\r\n\r\n0\r\n\r\n"
+    );
+    Tested::new().exchange(request).await;
+    let request = requests.recv().await.unwrap().to_lowercase();
+    assert!(
+        !request.contains("content-length") && request.contains("transfer-encoding: chunked"),
+        "{request}"
+    );
+}
+
+#[tokio::test]
 async fn pipelined_request_for_another_host_is_asked_about() {
     let (port, _requests) = server(ok("hello")).await;
     let tested = Tested::new();
