@@ -11,6 +11,10 @@ use std::net::IpAddr;
 const MAX_NAME: usize = 253;
 /// Maximum length of a part between dots, in bytes.
 const MAX_LABEL: usize = 63;
+/// Port of plain HTTP.
+pub(crate) const HTTP_PORT: u16 = 80;
+/// Port of HTTP over TLS.
+const HTTPS_PORT: u16 = 443;
 
 /// Name or address of a host, in its canonical spelling.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -92,15 +96,6 @@ pub enum Transport {
     PlainHttp,
 }
 
-impl Transport {
-    fn scheme(self) -> (&'static str, u16) {
-        match self {
-            Self::Tunnel => ("https", 443),
-            Self::PlainHttp => ("http", 80),
-        }
-    }
-}
-
 /// Where a program wants to connect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
@@ -125,19 +120,21 @@ impl Target {
         };
         let port = match port.strip_prefix(':') {
             Some(digits) => parse_port(digits)?,
-            None if transport == Transport::PlainHttp => transport.scheme().1,
+            None if transport == Transport::PlainHttp => HTTP_PORT,
             None => return Err(BadTarget::Port),
         };
         Ok(Self { transport, host: Host::parse(host)?, port })
     }
 
-    /// Returns the origin as a URL, which rules and grants are compared with.
+    /// Returns the origin as a URL, which rules and grants are compared with. A tunnel to port 80 carries plain HTTP: some
+    /// programs, such as Node's `fetch`, open tunnels for all URLs.
     #[must_use]
     pub fn url(&self) -> String {
-        let (scheme, default_port) = self.transport.scheme();
-        match self.port {
-            port if port == default_port => format!("{scheme}://{}", self.host),
-            port => format!("{scheme}://{}:{port}", self.host),
+        match (self.transport, self.port) {
+            (_, HTTP_PORT) => format!("http://{}", self.host),
+            (Transport::Tunnel, HTTPS_PORT) => format!("https://{}", self.host),
+            (Transport::Tunnel, _) => format!("https://{self}"),
+            (Transport::PlainHttp, _) => format!("http://{self}"),
         }
     }
 }

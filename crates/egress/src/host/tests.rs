@@ -122,12 +122,15 @@ fn ports_are_plain_numbers() {
 fn url_is_what_grants_are_compared_with() {
     let url = |target: Result<Target, BadTarget>| target.unwrap().url();
     assert_eq!(url(tunnel("example.org:443")), "https://example.org");
-    assert_eq!(url(tunnel("example.org:80")), "https://example.org:80");
+    assert_eq!(url(tunnel("example.org:80")), "http://example.org");
+    assert_eq!(url(tunnel("127.0.0.1:3000")), "https://127.0.0.1:3000");
+    assert_eq!(url(plain("example.org:443")), "http://example.org:443");
     assert_eq!(url(plain("127.0.0.1:3000")), "http://127.0.0.1:3000");
     assert_eq!(url(plain("[::1]")), "http://[::1]");
     assert!(is_covered_by(&url(tunnel("example.org:443")), "example.org"));
     assert!(is_covered_by(&url(plain("example.org")), "example.org"));
-    for other_port in [tunnel("example.org:22"), tunnel("example.org:80"), plain("example.org:443")] {
+    assert!(is_covered_by(&url(tunnel("example.org:80")), "example.org"));
+    for other_port in [tunnel("example.org:22"), plain("example.org:443"), plain("example.org:8080")] {
         assert!(!is_covered_by(&url(other_port.clone()), "example.org"), "{other_port:?}");
     }
     assert!(is_covered_by(&url(tunnel("example.org:22")), "example.org:22"));

@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::problem::Problem;
 use super::{MAX_HEAD, Server};
 use crate::body::ResponseBody;
+use crate::host::HTTP_PORT;
 use crate::{Target, Transport};
 
 /// Headers that are about one connection, and about the proxy. `Expect` is answered by the proxy itself.
@@ -67,7 +68,7 @@ fn outgoing(request: Request<Incoming>, target: &Target) -> Result<Request<Incom
     head.uri = Uri::from(path);
     head.version = Version::HTTP_11;
     remove_hop_by_hop(&mut head.headers);
-    let host = if target.port == 80 { target.host.to_string() } else { target.to_string() };
+    let host = if target.port == HTTP_PORT { target.host.to_string() } else { target.to_string() };
     let host = HeaderValue::try_from(host).map_err(|_| Problem::malformed("the host is no header value"))?;
     head.headers.insert(header::HOST, host);
     Ok(Request::from_parts(head, body))

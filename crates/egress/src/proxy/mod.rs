@@ -15,6 +15,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -35,7 +37,9 @@ const MAX_HEAD: usize = 32 << 10;
 /// Time limit for a connection to one address.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Number of addresses of a host that are tried.
-const MAX_ADDRESSES: usize = 4;
+const MAX_ADDRESSES: u32 = 4;
+/// Time after which the next address is tried, while the one before has not answered.
+const HEAD_START: Duration = Duration::from_millis(250);
 /// Pause after a connection could not be accepted, for example because the server has no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Number of hosts that are remembered as reached. Then all are forgotten, and may be reported again.
@@ -58,7 +62,7 @@ impl Default for ProxyOptions {
         Self {
             lookup: Arc::new(SystemLookup::default()),
             admission_time: Duration::from_secs(10),
-            head_time: Duration::from_secs(10),
+            head_time: Duration::from_secs(30),
             max_connections: 128,
         }
     }
@@ -194,13 +198,21 @@ impl Server {
     }
 }
 
-/// Connects to the first of these addresses that answers.
+/// Connects to the first of these addresses that answers. Each gets a head start before the next one is tried too.
 async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in addresses.iter().take(MAX_ADDRESSES) {
+    let attempt = async |address: &SocketAddr, delay: Duration| {
+        tokio::time::sleep(delay).await;
         let connected = timeout(CONNECT_LIMIT, TcpStream::connect(address)).await;
-        match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-            Ok(stream) => return stream.set_nodelay(true).map(|()| stream),
+        let stream = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        stream.set_nodelay(true).map(|()| stream)
+    };
+    let delays = (0..MAX_ADDRESSES).map(|place| HEAD_START * place);
+    let mut attempts: FuturesUnordered<_> =
+        addresses.iter().zip(delays).map(|(address, delay)| attempt(address, delay)).collect();
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    while let Some(connected) = attempts.next().await {
+        match connected {
+            Ok(stream) => return Ok(stream),
             Err(error) => failure = error,
         }
     }

@@ -141,6 +141,14 @@ async fn connection_goes_to_the_address_that_was_checked() {
 }
 
 #[tokio::test]
+async fn next_address_is_tried_if_the_first_does_not_answer() {
+    let (listener, port) = listener().await;
+    let tested = Tested::resolving("one.test", &[&["127.0.0.2", "127.0.0.1"]]);
+    assert!(tested.tunnel(&format!("one.test:{port}")).await.is_ok());
+    assert!(listener.accept().await.is_ok());
+}
+
+#[tokio::test]
 async fn refused_tunnel_leaves_the_connection_usable() {
     let tested = Tested::new();
     let (port, _requests) = server(ok("hello")).await;
