@@ -99,6 +99,8 @@ pub struct Protected {
     pub url: Url,
     /// The client of its configuration.
     pub oauth: OAuthConfig,
+    /// Whether the declaration was written by anybody but the user and the user's programs.
+    pub is_foreign: bool,
 }
 
 impl Protected {
@@ -110,7 +112,8 @@ impl Protected {
         for value in [&mut oauth.client, &mut oauth.secret].into_iter().flatten() {
             *value = variables.expand(value).unwrap_or_else(|_| value.clone());
         }
-        Some(Self { name: name.to_owned(), url: remote.url.clone(), oauth })
+        let is_foreign = variables.origin.is_foreign();
+        Some(Self { name: name.to_owned(), url: remote.url.clone(), oauth, is_foreign })
     }
 }
 

@@ -423,6 +423,7 @@ mod tests {
             name: "s".into(),
             url: "https://me:pass@x.example/mcp?api_key=SECRET#x".parse().unwrap(),
             oauth: Default::default(),
+            is_foreign: false,
         };
         assert_eq!(login_request(&server, AuthReason::Initial).url, "https://x.example/mcp");
     }

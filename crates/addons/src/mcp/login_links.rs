@@ -113,6 +113,7 @@ mod tests {
             name: "docs".into(),
             url: "https://mcp.example".parse().unwrap(),
             oauth: Default::default(),
+            is_foreign: false,
         };
         let session = Some(session.parse().unwrap());
         links.add(OpenLink { session, server, login, was_registered: false, begun }).unwrap();

@@ -18,7 +18,7 @@ use baton_protocol::{SessionId, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, broadcast};
 
 use super::login_links::{OpenLink, OpenLinks};
-use super::network::Network;
+use super::network::{LoginNetwork, Network};
 
 /// Opens a listener for redirects of browsers, and returns its address.
 pub type Landing = Arc<dyn Fn() -> baton_mcp::Working<'static, Option<String>> + Send + Sync>;
@@ -26,9 +26,7 @@ pub type Landing = Arc<dyn Fn() -> baton_mcp::Working<'static, Option<String>> +
 /// Logins and tokens of MCP servers; one for all sessions.
 pub struct Logins {
     vault: TokenVault,
-    network: Arc<HttpClient>,
-    /// Reaches public addresses only.
-    public: Arc<HttpClient>,
+    clients: Clients,
     links: OpenLinks,
     landing: Mutex<Option<Landing>>,
     /// A refresh token is used once.
@@ -60,8 +58,7 @@ impl Logins {
     pub fn new(home: &std::path::Path, network: Arc<HttpClient>, keyring: bool) -> Self {
         Self {
             vault: TokenVault::new(home, keyring),
-            network,
-            public: Arc::new(HttpClient::confined(is_public)),
+            clients: Clients::new(network),
             links: OpenLinks::default(),
             landing: Mutex::default(),
             refreshing: AsyncMutex::default(),
@@ -340,18 +337,48 @@ impl Logins {
         landing?().await
     }
 
-    /// Returns the client for requests to addresses that a server names. A server on the internet names addresses on the
-    /// internet: it must not reach into this network.
-    async fn http_for(&self, server: &Protected) -> Network {
-        let host = server.url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let addresses: Vec<IpAddr> = match host.parse::<IpAddr>() {
+    /// Returns the client for requests to addresses that a server names.
+    async fn http_for(&self, server: &Protected) -> LoginNetwork {
+        let host = server.url.host_str().unwrap_or_default().to_owned();
+        let name = host.trim_matches(['[', ']']);
+        let addresses: Vec<IpAddr> = match name.parse::<IpAddr>() {
             Ok(address) => vec![address],
             Err(_) => {
-                let found = tokio::net::lookup_host((host.as_str(), 0)).await;
+                let found = tokio::net::lookup_host((name, 0)).await;
                 found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
             }
         };
-        Network(if is_inside(&addresses) { self.network.clone() } else { self.public.clone() })
+        let (own, named) = self.clients.choose(&addresses, server.is_foreign);
+        LoginNetwork { host, own: Network(own.clone()), named: Network(named.clone()) }
+    }
+}
+
+/// HTTP clients, by the addresses that they reach.
+struct Clients {
+    anywhere: Arc<HttpClient>,
+    public: Arc<HttpClient>,
+    private: Arc<HttpClient>,
+}
+
+impl Clients {
+    fn new(anywhere: Arc<HttpClient>) -> Self {
+        let public = Arc::new(HttpClient::confined(is_public));
+        let private = Arc::new(HttpClient::confined(|address| !is_public(address)));
+        Self { anywhere, public, private }
+    }
+
+    /// Returns the clients for the host of an MCP server with these addresses, and for the hosts that it names.
+    ///
+    /// * A server on the internet names hosts on the internet: it must not reach into this network.
+    /// * A server in this network that the user configured may name any host. Its own host has to stay in this network:
+    ///   otherwise a server on the internet could pretend to be here for one lookup, and then name private addresses.
+    /// * A server that a repository or plugin declares was allowed for its own host only.
+    fn choose(&self, addresses: &[IpAddr], is_foreign: bool) -> (&Arc<HttpClient>, &Arc<HttpClient>) {
+        match (is_inside(addresses), is_foreign) {
+            (false, _) => (&self.public, &self.public),
+            (true, false) => (&self.private, &self.anywhere),
+            (true, true) => (&self.private, &self.public),
+        }
     }
 }
 
@@ -402,33 +429,96 @@ fn note(stored: Result<(), String>) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    /// Starts a server that answers every request, and returns its port.
+    async fn answering() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                drop(stream.read(&mut [0; 1024]).await);
+                drop(stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").await);
+            }
+        });
+        port
+    }
+
+    /// Sends a request for a login at a server, and returns the status, or the error.
+    async fn status(server: &str, is_foreign: bool, url: &str) -> Result<u16, String> {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Logins::new(home.path(), Arc::default(), false);
+        let server = Protected {
+            name: "s".into(),
+            url: server.parse().unwrap(),
+            oauth: Default::default(),
+            is_foreign,
+        };
+        let request = HttpRequest {
+            method: Method::Get,
+            url: url.parse().unwrap(),
+            headers: Vec::new(),
+            body: Default::default(),
+        };
+        let response = logins.http_for(&server).await.send(request).await;
+        response.map(|response| response.status).map_err(|error| error.to_string())
+    }
 
     #[tokio::test]
     async fn server_on_the_internet_cannot_name_private_addresses() {
-        let home = tempfile::tempdir().unwrap();
-        let logins = Logins::new(home.path(), Arc::default(), false);
-        let server =
-            |url: &str| Protected { name: "s".into(), url: url.parse().unwrap(), oauth: Default::default() };
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let named = [
-            format!("https://127.0.0.1:{port}/token"),
+        let port = answering().await;
+        for url in [
+            format!("http://127.0.0.1:{port}/token"),
+            format!("http://localhost:{port}/token"),
             "https://10.0.0.5/token".into(),
             "https://169.254.169.254/token".into(),
             "https://[fd00::5]/token".into(),
-        ];
-        let public = logins.http_for(&server("https://93.184.216.34/mcp")).await;
-        for url in named {
-            let request = HttpRequest {
-                method: Method::Get,
-                url: url.parse().unwrap(),
-                headers: Vec::new(),
-                body: Default::default(),
-            };
-            let refused = public.send(request).await.err().unwrap().to_string();
-            assert!(refused.contains("not allowed"), "{url}: {refused}");
+        ] {
+            for is_foreign in [false, true] {
+                let refused = status("https://93.184.216.34/mcp", is_foreign, &url).await.unwrap_err();
+                assert!(refused.contains("not allowed"), "{url}: {refused}");
+            }
         }
+    }
+
+    #[tokio::test]
+    async fn configured_server_in_this_network_can_name_private_addresses() {
+        let port = answering().await;
+        for server in ["http://127.0.0.1:1/mcp", "http://localhost:1/mcp"] {
+            for named in [format!("http://127.0.0.1:{port}/"), format!("http://localhost:{port}/")] {
+                assert_eq!(status(server, false, &named).await, Ok(204), "{server} {named}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn server_of_a_repository_can_name_its_own_private_host_only() {
+        let port = answering().await;
+        let urls = [format!("http://127.0.0.1:{port}/"), format!("http://localhost:{port}/")];
+        assert_eq!(status("http://127.0.0.1:1/mcp", true, &urls[0]).await, Ok(204));
+        assert_eq!(status("http://localhost:1/mcp", true, &urls[1]).await, Ok(204));
+        for (server, other) in [("http://127.0.0.1:1/mcp", &urls[1]), ("http://localhost:1/mcp", &urls[0])] {
+            let refused = status(server, true, other).await.unwrap_err();
+            assert!(refused.contains("not allowed"), "{server} {other}: {refused}");
+        }
+    }
+
+    /// A name can have another address with each lookup: the first one decided that it is in this network.
+    #[tokio::test]
+    async fn own_host_of_a_private_server_stays_private() {
+        let clients = Clients::new(Arc::default());
+        let (own, _) = clients.choose(&["10.0.0.1".parse().unwrap()], false);
+        let request = HttpRequest {
+            method: Method::Get,
+            url: "https://93.184.216.34/".parse().unwrap(),
+            headers: Vec::new(),
+            body: Default::default(),
+        };
+        let refused = Network(own.clone()).send(request).await.err().unwrap().to_string();
+        assert!(refused.contains("not allowed"), "{refused}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use baton_model::http::{self, HttpClient, Transport, Url};
 use futures_util::StreamExt;
 
 /// Sends requests with the server's HTTP client.
+#[derive(Clone)]
 pub(super) struct Network(pub(super) Arc<HttpClient>);
 
 impl Http for Network {
@@ -24,5 +25,22 @@ impl Http for Network {
             let body: ByteStream = Box::pin(body);
             Ok(HttpResponse { status: response.status, headers: response.headers.0, body })
         })
+    }
+}
+
+/// Sends the requests of a login at an MCP server: to the host of that server, and to hosts that a stranger named.
+pub(super) struct LoginNetwork {
+    /// The host of the MCP server.
+    pub(super) host: String,
+    /// For that host.
+    pub(super) own: Network,
+    /// For all others.
+    pub(super) named: Network,
+}
+
+impl Http for LoginNetwork {
+    fn send(&self, request: HttpRequest) -> Working<'_, Result<HttpResponse, HttpError>> {
+        let is_own = request.url.host_str() == Some(&*self.host);
+        if is_own { self.own.send(request) } else { self.named.send(request) }
     }
 }

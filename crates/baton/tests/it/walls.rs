@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &["json", "markup", "protocol"]),
     ("sql", &["disk", "json", "process"]),
     ("agent", &["core", "disk", "json", "markup", "model", "process", "protocol", "sql"]),
+    ("egress", &["core"]),
     ("engines", &["agent", "disk", "json", "markup", "process", "protocol"]),
     ("git", &["agent", "disk", "protocol"]),
     ("mcp", &["json", "markup", "process", "protocol"]),
@@ -238,12 +239,13 @@ const WITHOUT_LIMITS: &[&str] = &[
 /// Libraries that belong to a concept, and the crates that may use them. A library with a single user is listed: a second
 /// user is a decision.
 const OWNERS: &[(&str, &[&str])] = &[
-    // HTTP servers and TLS: the doors, and links to other servers and to the database. The runtime knows no wire.
+    // HTTP servers and TLS: the doors, the proxy of the sandbox, and links to other servers and to the database. The runtime
+    // knows no wire.
     ("axum", &["crush", "http", "page"]),
     ("http-body-util", &["crush"]),
-    ("hyper", &["http"]),
-    ("hyper-util", &["http"]),
-    ("rustls", &["http", "model", "peer", "postgres"]),
+    ("hyper", &["egress", "http"]),
+    ("hyper-util", &["egress", "http"]),
+    ("rustls", &["egress", "http", "model", "peer", "postgres"]),
     ("rustls-platform-verifier", &["model", "postgres"]),
     ("tokio-rustls", &["http", "peer", "postgres"]),
     ("tower", &["http"]),

@@ -225,7 +225,7 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(50));
                 });
             }
-            address.is_ipv4()
+            address.is_loopback()
         }));
         let first = tokio::spawn({
             let client = client.clone();

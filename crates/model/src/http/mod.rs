@@ -155,7 +155,7 @@ pub enum TransportError {
     /// The server's certificate is not trusted.
     #[error("the connection is not trusted: {0}")]
     Untrusted(String),
-    /// The host has these addresses, none of which is allowed.
+    /// The host has these addresses, which are not allowed.
     #[error("the host has an address that is not allowed")]
     Closed(Vec<IpAddr>),
     /// The connection broke.

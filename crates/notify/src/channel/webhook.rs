@@ -121,7 +121,53 @@ fn body(notification: &Notification, action: &JobAction, link: Option<&str>) -> 
 
 #[cfg(test)]
 mod tests {
+    use baton_model::http::HttpClient;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::notification::NotificationId;
+    use crate::outbox::Settlement;
+
+    /// Starts a server that answers every request with this head, and returns its port.
+    async fn answering(head: String) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                drop(stream.read(&mut [0; 4096]).await);
+                drop(
+                    stream
+                        .write_all(format!("HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n").as_bytes())
+                        .await,
+                );
+            }
+        });
+        port
+    }
+
+    /// The URL of the configuration may be private. A redirect would let that host choose another one.
+    #[tokio::test]
+    async fn private_url_is_reached_and_its_redirects_are_not_followed() {
+        let receiver = answering("204 No Content".into()).await;
+        let redirecting =
+            answering(format!("307 Temporary Redirect\r\nLocation: http://localhost:{receiver}/")).await;
+        let now = Timestamp(0);
+        let notification = Notification {
+            id: NotificationId::of_test(now),
+            session: None,
+            title: None,
+            created: now,
+            subject: Subject::Test,
+        };
+        let send = async |port: u16| {
+            let url = Url::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
+            let webhook = Webhook::new(url, "a secret with 16 bytes").unwrap();
+            webhook.send(&HttpClient::new(), &notification, &JobAction::Send, None, now).await.settlement
+        };
+        assert_eq!(send(receiver).await, Settlement::Delivered { receipt: None });
+        assert_eq!(send(redirecting).await, Settlement::Refused);
+    }
 
     /// The example of the specification's reference libraries.
     #[test]

@@ -23,7 +23,7 @@ pub enum FetchError {
     /// The request failed.
     #[error("{0}")]
     Failed(String),
-    /// The name resolves to these addresses only, and none of them was allowed.
+    /// The name has these private addresses, which were not allowed.
     #[error("the name leads into the private network")]
     Private(Vec<IpAddr>),
 }
