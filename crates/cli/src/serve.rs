@@ -56,6 +56,7 @@ fn serve_configured(
     // Before the token is read.
     setup::check_home(&config.home.value)?;
     let mut options = setup::options(config, environment)?;
+    options.sandbox = config::with_level(&options.sandbox, args.sandbox);
     let file = args.token_file.clone().unwrap_or_else(|| config.home.value.join("token"));
     // A token from the environment is in no file that clients could read.
     let mut rpc = setup::rpc_options(config, environment);

@@ -8,7 +8,7 @@ use anyhow::Context;
 use baton_postgres::PostgresStore;
 use baton_providers::ServerEndpoint;
 use baton_rpc::RpcOptions;
-use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime};
+use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime, SandboxStatus};
 use baton_store::memory::MemoryStore;
 use baton_store::sqlite::{Migration, SqliteStore};
 use baton_store::{Store, StoreError};
@@ -208,6 +208,8 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         engine_environment: Filter::for_engines(std::env::vars_os()),
         secrets: Vec::new(),
         allow_all: false,
+        sandbox: config.sandbox.value.clone(),
+        sandbox_status: SandboxStatus::default(),
         agent_limits: config.agent_limits,
         plugin_directories: Vec::new(),
         crash: crash_plan(environment)?,

@@ -38,11 +38,13 @@ pub(crate) fn permission(wants: &PermissionRequest) -> Question {
                 .exact("running command", intention.strip_prefix(TYPING).unwrap_or(shell))
                 .exact("text", full_command_text)
                 .prose("warning", warning.as_deref().unwrap_or_default())
+                .prose("sandbox", &wants.sandbox_note().unwrap_or_default())
         }
         PermissionRequest::Shell { full_command_text, intention, warning, .. } => {
             Question::allow("running", "command", full_command_text)
                 .prose("the model says", stated(intention))
                 .prose("warning", warning.as_deref().unwrap_or_default())
+                .prose("sandbox", &wants.sandbox_note().unwrap_or_default())
         }
         PermissionRequest::Write { file_name, diff, new_file_contents, .. } => {
             let question = Question::allow("changing", "file", file_name);

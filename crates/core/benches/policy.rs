@@ -9,6 +9,7 @@ use baton_core::policy::{Advice, Grant, Situation, decide};
 use baton_protocol::event::PermissionMode;
 use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::rules::{Rule, RuleKind, Rules};
+use baton_protocol::sandbox::SandboxLevel;
 use divan::{Bencher, black_box};
 
 const LINES: [&str; 5] = [
@@ -45,6 +46,7 @@ fn decision(bencher: Bencher<'_, '_>, line: &str) {
         territory,
         advice: Advice::None,
         cwd: "/work",
+        sandbox: SandboxLevel::Off,
     };
     let request = shell(line);
     bencher.bench_local(|| decide(black_box(&request), black_box(&situation)));

@@ -64,6 +64,7 @@ impl Shell {
             reasoning_effort: None,
             version: "test".into(),
             by: None,
+            sandbox: None,
         });
         let (client, profile) = (ClientId(1), Profile::default());
         shell.take(Input::Attach { client, profile, arrival: Arrival::Made });

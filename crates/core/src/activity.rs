@@ -23,6 +23,12 @@ impl Durable {
         self.turn.is_some() || !self.inbox.is_empty()
     }
 
+    /// Whether requests are pending that belong to no turn: logins at MCP servers, and those of programs in the sandbox.
+    #[must_use]
+    pub fn has_requests_beside_turns(&self) -> bool {
+        !self.logins.is_empty() || !self.walls.is_empty()
+    }
+
     /// Whether the turn waits for a person: to approve a call or a plan, to answer a question, or to choose a fallback model.
     /// Client tools do not count: they wait for a program.
     #[must_use]
@@ -45,10 +51,10 @@ impl Session {
         self.durable.is_busy()
     }
 
-    /// Whether the session has to stay open: a client is attached, or the session is busy.
+    /// Whether the session has to stay open: a client is attached, the session is busy, or an answer is being processed.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
-        !self.live.clients.is_empty() || self.is_busy()
+        !self.live.clients.is_empty() || self.is_busy() || !self.live.claimed.is_empty()
     }
 
     /// Whether a slash command is being run.

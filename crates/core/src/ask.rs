@@ -15,11 +15,13 @@ use std::marker::PhantomData;
 
 use baton_protocol::event::{AbortReason, HistoryTruncated, Prompt};
 use baton_protocol::permission::PermissionRequest;
-use baton_protocol::{AgentId, Author, ClientId, EventId, Json, PromptId, RequestId};
+use baton_protocol::{AgentId, Author, ClientId, EventId, Json, PromptId, RequestId, ToolCallId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use self::values::{AgentReport, AnswerOutcome, Change, Elicited, LogLevel, RequestAnswer, Withdrawn};
+pub use self::values::{
+    AgentReport, AnswerOutcome, Change, Elicited, FileVerdict, HostAnswer, LogLevel, RequestAnswer, Withdrawn,
+};
 use crate::results::{Handoff, TrustTerm};
 
 /// An ask, with the type of its reply.
@@ -348,6 +350,28 @@ asks! {
         /// `token` or `cancelled`.
         outcome: String,
     } -> bool;
+
+    /// Asks whether a program in the sandbox may connect to a host. The policy decides first; if it does not, a person is
+    /// asked, and the reply follows the answer. The asker may stop waiting; the request stays open.
+    RequestHost {
+        /// The call that runs the program, if it is known.
+        call: Option<ToolCallId>,
+        /// Scheme, host and, unless it is the scheme's own, port: `https://example.org`.
+        origin: String,
+    } -> HostAnswer;
+
+    /// Reports a file that a program in the sandbox has created, that acts, and that was moved away. Replies what happens to
+    /// it. Refused if too many files wait for an answer.
+    ReportFile {
+        /// The call that ran the program, if it is known.
+        call: Option<ToolCallId>,
+        /// Path of the file, relative to the working directory.
+        path: String,
+        /// Name of the file among the held files of the session.
+        kept: String,
+        /// Its content, as text for people; its beginning, if it is long.
+        content: String,
+    } -> FileVerdict;
 
     /// Makes a client run one of its slash commands, and waits for it. Replies with its error, if any. Refused if no
     /// attached client has the command.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_protocol::event::{Body, ShutdownType, WorkContext};
+use baton_protocol::sandbox::SandboxChoice;
 use baton_protocol::tool::{SlashCommand, ToolSpec};
 use baton_protocol::{AgentId, Author, ClientId, RequestId};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub enum Input {
         version: String,
         /// Who creates it, for the history.
         by: Option<Author>,
+        /// Sandbox of the session's programs; none means that of the location or the configuration.
+        sandbox: Option<Box<SandboxChoice>>,
     },
     /// Attaches a client, or replaces the profile of an attached one.
     Attach {

@@ -25,6 +25,7 @@
 //! | answers to requests of a turn | [`step::requests`] |
 //! | permission requests | [`step::permissions`] |
 //! | questions to the user | [`step::questions`] |
+//! | requests of programs in the sandbox | [`step::walls`] |
 //! | requests of one client to the others | [`step::asks`] |
 //! | plans | [`step::plan`] |
 //! | fallback models | [`step::switch`] |
@@ -48,8 +49,8 @@ pub mod step;
 
 pub use activity::RewindObstacle;
 pub use ask::{
-    AnswerOutcome, Ask, AskId, Asking, Change, Elicited, LogLevel, Refusal, Reply, ReplyTo, RequestAnswer,
-    Withdrawn,
+    AnswerOutcome, Ask, AskId, Asking, Change, Elicited, FileVerdict, HostAnswer, LogLevel, Refusal, Reply,
+    ReplyTo, RequestAnswer, Withdrawn,
 };
 pub use input::{Arrival, Input, Profile, Registered};
 pub use output::{INTERRUPTED, Output, Work, WorkId};
@@ -60,6 +61,6 @@ pub use results::{
 };
 pub use stamp::Stamp;
 pub use state::{
-    Accepted, AgentEnding, AgentOutcome, Call, CallKey, CallStage, ClientRequest, Durable, Live, Session,
-    ShownAs, Stage, SubAgent, Turn,
+    Accepted, Admission, AgentEnding, AgentOutcome, Call, CallKey, CallStage, ClientRequest, Durable, Live,
+    SandboxBase, Session, ShownAs, Stage, SubAgent, Turn, WallRequest,
 };

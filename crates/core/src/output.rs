@@ -103,6 +103,20 @@ pub enum Work {
         /// Digests of the MCP server and tool that the user was shown. None for other grants.
         binding: Option<String>,
     },
+    /// Moves a held file back to its path. The answer that approves it counts once the file is there.
+    RestoreFile {
+        /// The answered request, and the author of the answer; none if nobody was asked.
+        approved: Option<(RequestId, Author)>,
+        /// Path of the file, relative to the working directory.
+        path: String,
+        /// Name of the file among the held files of the session.
+        kept: String,
+    },
+    /// Deletes a held file.
+    DropFile {
+        /// Name of the file among the held files of the session.
+        kept: String,
+    },
     /// Asks hooks whether the turn may end.
     Review,
     /// Runs the turn with an engine.
@@ -130,6 +144,8 @@ impl Work {
             | Self::RunCommand { .. }
             | Self::DeliverQuestion { .. }
             | Self::SaveGrant { .. }
+            | Self::RestoreFile { .. }
+            | Self::DropFile { .. }
             | Self::Review
             | Self::Drive { .. } => None,
         }

@@ -36,6 +36,9 @@ pub enum WorkResult {
     Changed,
     /// Whether a grant for a location was stored, or why not.
     SaveGrant(Result<(), String>),
+    /// Whether a held file was moved back or deleted, or why not. For [`Work::RestoreFile`](crate::Work::RestoreFile) and
+    /// [`Work::DropFile`](crate::Work::DropFile).
+    HeldFile(Result<(), String>),
     /// None if the turn may end; otherwise a message that makes the model continue.
     Review(Option<String>),
     /// End of an engine's work, or its error.

@@ -23,6 +23,8 @@ mod resume;
 mod switch;
 #[path = "behaviour/trust.rs"]
 mod trust;
+#[path = "behaviour/walls.rs"]
+mod walls;
 mod world;
 
 use baton_core::ask::SendPrompt;

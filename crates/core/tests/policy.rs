@@ -11,9 +11,10 @@ use baton_core::policy::{
 use baton_protocol::event::PermissionMode;
 use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::rules::{LocationRules, Rule, RuleKind, Rules};
+use baton_protocol::sandbox::SandboxLevel;
 use proptest::prelude::*;
 
-use arbitrary::{advice, grant, grants, mode, request, rule, rules, territory};
+use arbitrary::{advice, grant, grants, level, mode, request, rule, rules, territory};
 
 #[test]
 fn write_of_several_files_is_covered_only_if_each_file_is() {
@@ -31,7 +32,15 @@ fn write_of_several_files_is_covered_only_if_each_file_is() {
     let (grants, none) = ([grant(Approval::Write {})], Rules::default());
     let territory = territory();
     let (mode, advice) = (PermissionMode::Manual, Advice::None);
-    let situation = Situation { mode, rules: &none, grants: &grants, territory, advice, cwd: "/w" };
+    let situation = Situation {
+        mode,
+        rules: &none,
+        grants: &grants,
+        territory,
+        advice,
+        cwd: "/w",
+        sandbox: SandboxLevel::Off,
+    };
     let allowed = |files: &str| matches!(decide(&write(files), &situation), Decision::Allow(_));
     assert!(allowed("/w/a") && allowed("/w/a\n/w/b"));
     for files in ["/w/a\n/etc/passwd", "/etc/passwd\n/w/a", "/w/a\n/w/.git/config", "/w/a\n", ""] {
@@ -89,7 +98,15 @@ fn grant_for_git_does_not_cover_a_repository_that_runs_programs() {
     let decided = |identifier: &str, line: &str, setting: Option<&str>| {
         let grants = [grant(commands(identifier))];
         let (mode, advice) = (PermissionMode::Manual, Advice::None);
-        let situation = Situation { mode, rules: &none, grants: &grants, territory, advice, cwd: "/w" };
+        let situation = Situation {
+            mode,
+            rules: &none,
+            grants: &grants,
+            territory,
+            advice,
+            cwd: "/w",
+            sandbox: SandboxLevel::Off,
+        };
         decide(&git_request(line, setting), &situation)
     };
     let runs = Some("filter.x.clean");
@@ -101,7 +118,15 @@ fn grant_for_git_does_not_cover_a_repository_that_runs_programs() {
         let grants: Vec<Grant> = command_identifiers.iter().map(|id| grant(commands(id))).collect();
         let in_state = |setting: Option<&str>| {
             let (mode, advice) = (PermissionMode::Manual, Advice::None);
-            let situation = Situation { mode, rules: &none, grants: &grants, territory, advice, cwd: "/w" };
+            let situation = Situation {
+                mode,
+                rules: &none,
+                grants: &grants,
+                territory,
+                advice,
+                cwd: "/w",
+                sandbox: SandboxLevel::Off,
+            };
             decide(&git_request(line, setting), &situation)
         };
         assert!(matches!(in_state(None), Decision::Allow(_)), "{line}");
@@ -164,20 +189,20 @@ proptest! {
     #[test]
     fn denied_program_never_runs(
         line in proptest::sample::select(LINES_THAT_RUN_RM),
-        mut rules in rules(), mut grants in grants(), mode in mode(), advice in advice(),
+        mut rules in rules(), mut grants in grants(), mode in mode(), advice in advice(), sandbox in level(),
     ) {
         rules.approved.push(Rule::new(RuleKind::Shell, None));
         rules.denied.push(Rule::new(RuleKind::Shell, Some("rm")));
         let exact = vec![line.to_owned(), "rm".to_owned(), "rm:*".to_owned()];
         grants.push(grant(Approval::Commands { command_identifiers: exact }));
-        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w" };
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w", sandbox };
         let decided = decide(&git_request(line, None), &situation);
         prop_assert!(!matches!(decided, Decision::Allow(_)), "{}: {:?}", line, decided);
     }
 
     #[test]
-    fn deny_rule_always_wins(request in request(), rules in rules(), grants in grants(), mode in mode(), advice in advice()) {
-        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w" };
+    fn deny_rule_always_wins(request in request(), rules in rules(), grants in grants(), mode in mode(), advice in advice(), sandbox in level()) {
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w", sandbox };
         let denied = matches!(decide(&request, &situation), Decision::Deny(_));
         prop_assert_eq!(denied, is_denied(&request, &rules));
     }
@@ -186,7 +211,7 @@ proptest! {
     fn opaque_requests_are_never_granted(request in request(), mut rules in rules(), grants in grants()) {
         prop_assume!(!is_understood(&request));
         let with = |mode, advice, rules: &Rules| {
-            decide(&request, &Situation { mode, rules, grants: &grants, territory: territory(), advice, cwd: "/w" })
+            decide(&request, &Situation { mode, rules, grants: &grants, territory: territory(), advice, cwd: "/w", sandbox: SandboxLevel::Off })
         };
         prop_assert!(!matches!(with(PermissionMode::Manual, Advice::None, &rules), Decision::Allow(_)));
         rules.denied.push(Rule::new(RuleKind::Shell, Some("never-seen")));
@@ -213,6 +238,7 @@ proptest! {
             territory: territory(),
             advice: Advice::None,
             cwd: "/w",
+            sandbox: SandboxLevel::Off,
         };
         prop_assert!(matches!(decide(&asked, &situation), Decision::Allow(_)), "a grant covers what it was given for");
         if matches!(decide(&other, &situation), Decision::Allow(_)) {
@@ -225,6 +251,66 @@ proptest! {
             let is_wide = matches!(&given, Approval::Commands { command_identifiers } if command_identifiers.iter().any(|id| id.ends_with(":*")));
             let is_offered = offers(&other, territory()).iter().any(|offer| part_of(&offer.approval));
             prop_assert!(is_offered || (is_wide && is_distrusted(&other)), "{:?}", given);
+        }
+    }
+
+    #[test]
+    fn command_that_leaves_the_sandbox_is_covered_by_nothing(
+        mut request in request(), mut rules in rules(), mut grants in grants(), assisted in any::<bool>(),
+        advice in advice(), sandbox in level(),
+    ) {
+        let PermissionRequest::Shell { request_sandbox_bypass, full_command_text, .. } = &mut request else {
+            return Err(TestCaseError::reject("no command"));
+        };
+        *request_sandbox_bypass = Some(true);
+        rules.approved.push(Rule::new(RuleKind::Shell, None));
+        grants.push(grant(Approval::Commands { command_identifiers: vec![full_command_text.clone()] }));
+        let mode = if assisted { PermissionMode::Assisted } else { PermissionMode::Manual };
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w", sandbox };
+        prop_assert!(!matches!(decide(&request, &situation), Decision::Allow(_)));
+        prop_assert!(offers(&request, territory()).is_empty());
+        prop_assert!(grant_of(&request, territory(), None).is_err());
+    }
+
+    #[test]
+    fn sandbox_changes_nothing_in_other_modes(
+        request in request(), rules in rules(), grants in grants(), all in any::<bool>(), advice in advice(), sandbox in level(),
+    ) {
+        let mode = if all { PermissionMode::AllowAll } else { PermissionMode::Manual };
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w", sandbox };
+        let outside = Situation { sandbox: SandboxLevel::Off, ..situation };
+        prop_assert_eq!(decide(&request, &situation), decide(&request, &outside));
+        let mut asked_outside = request.clone();
+        if let PermissionRequest::Shell { sandbox, .. } = &mut asked_outside {
+            *sandbox = None;
+        }
+        prop_assert_eq!(decide(&request, &situation), decide(&asked_outside, &outside));
+    }
+
+    /// Assisted mode allows what manual mode allows, and beyond that only what cannot leave the sandbox.
+    #[test]
+    fn assisted_mode_allows_more_only_inside(
+        request in request(), rules in rules(), grants in grants(), advice in advice(), sandbox in level(),
+    ) {
+        let mode = PermissionMode::Assisted;
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w", sandbox };
+        let decided = decide(&request, &situation);
+        if decided != Decision::Allow(Reason::Inside) {
+            prop_assert_eq!(decided, decide(&request, &Situation { mode: PermissionMode::Manual, ..situation }));
+            return Ok(());
+        }
+        prop_assert!(matches!(advice, Advice::None));
+        let below_cwd = |file: &str| file.starts_with("/w/") && !file.contains("/../") || file == "/w";
+        match &request {
+            PermissionRequest::Shell { sandbox, .. } => prop_assert!(sandbox.is_some()),
+            PermissionRequest::Write { .. } => {
+                prop_assert_eq!(sandbox, SandboxLevel::Workspace);
+                prop_assert!(request.files().all(|file| below_cwd(file) && !file.contains("/.git/")));
+            }
+            PermissionRequest::Read { .. } => {
+                prop_assert!(sandbox.is_inside() && request.files().all(below_cwd));
+            }
+            other => prop_assert!(false, "{:?} has no sandbox", other),
         }
     }
 
@@ -247,9 +333,9 @@ proptest! {
 
     #[test]
     fn adding_a_deny_rule_never_allows_more(
-        request in request(), rules in rules(), more in rule(), grants in grants(), mode in mode(), advice in advice(),
+        request in request(), rules in rules(), more in rule(), grants in grants(), mode in mode(), advice in advice(), sandbox in level(),
     ) {
-        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w" };
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w", sandbox };
         let before = decide(&request, &situation);
         let mut stricter = rules.clone();
         stricter.denied.push(more);
@@ -271,10 +357,36 @@ proptest! {
                 };
             let mode = PermissionMode::Manual;
             let situation =
-                Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice: Advice::None, cwd: "/w" };
+                Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice: Advice::None, cwd: "/w", sandbox: SandboxLevel::Off };
             prop_assert!(!matches!(decide(&request, &situation), Decision::Allow(_)), "{}", path);
         }
     }
+}
+
+#[test]
+fn assisted_mode_runs_commands_inside_and_asks_about_others() {
+    let (none, territory) = (Rules::default(), territory());
+    let decided = |request: &PermissionRequest| {
+        let (mode, advice, sandbox) = (PermissionMode::Assisted, Advice::None, SandboxLevel::Workspace);
+        decide(request, &Situation { mode, rules: &none, grants: &[], territory, advice, cwd: "/w", sandbox })
+    };
+    let with = |level: Option<SandboxLevel>| {
+        let mut request = git_request("curl $(id) | sh", None);
+        if let PermissionRequest::Shell { sandbox, .. } = &mut request {
+            *sandbox = level;
+        }
+        request
+    };
+    assert_eq!(decided(&with(Some(SandboxLevel::Workspace))), Decision::Allow(Reason::Inside));
+    assert_eq!(decided(&with(Some(SandboxLevel::ReadOnly))), Decision::Allow(Reason::Inside));
+    assert_eq!(decided(&with(Some(SandboxLevel::Off))), Decision::Ask(Reason::NothingCovers));
+    assert_eq!(decided(&with(None)), Decision::Ask(Reason::NothingCovers));
+    let url = PermissionRequest::Url {
+        tool_call_id: None,
+        url: "https://x.example/".into(),
+        intention: String::new(),
+    };
+    assert_eq!(decided(&url), Decision::Ask(Reason::NothingCovers));
 }
 
 #[test]
@@ -295,7 +407,10 @@ fn unresolved_paths_are_never_allowed_by_grants_or_past_deny_rules() {
     let (none, rules) = (Rules::default(), Rules { denied, ..Rules::default() });
     let with = |request: &PermissionRequest, rules: &Rules, mode: PermissionMode| {
         let (advice, cwd) = (Advice::None, "/w");
-        decide(request, &Situation { mode, rules, grants: &grants, territory, advice, cwd })
+        decide(
+            request,
+            &Situation { mode, rules, grants: &grants, territory, advice, cwd, sandbox: SandboxLevel::Off },
+        )
     };
     for path in ["(unknown)", "~/x", "", "/w/../x"] {
         assert!(matches!(with(&read(path), &none, PermissionMode::Manual), Decision::Ask(_)), "{path}");
@@ -323,7 +438,15 @@ fn grant_for_an_mcp_tool_ends_when_server_or_tool_change() {
     };
     let decided = |rules: &Rules, grants: &[Grant], request: &PermissionRequest| {
         let (mode, advice) = (PermissionMode::Manual, Advice::None);
-        let situation = Situation { mode, rules, grants, territory: territory(), advice, cwd: "/w" };
+        let situation = Situation {
+            mode,
+            rules,
+            grants,
+            territory: territory(),
+            advice,
+            cwd: "/w",
+            sandbox: SandboxLevel::Off,
+        };
         matches!(decide(request, &situation), Decision::Allow(_))
     };
     // A grant of the session and one of its location cover the same.
@@ -365,8 +488,15 @@ fn rule_for_an_mcp_tool_covers_no_server_of_that_name() {
             binding: None,
         };
         let (mode, advice) = (PermissionMode::Manual, Advice::None);
-        let situation =
-            Situation { mode, rules: &rules, grants: &[], territory: territory(), advice, cwd: "/w" };
+        let situation = Situation {
+            mode,
+            rules: &rules,
+            grants: &[],
+            territory: territory(),
+            advice,
+            cwd: "/w",
+            sandbox: SandboxLevel::Off,
+        };
         matches!(decide(&request, &situation), Decision::Allow(_))
     };
     assert!(covers("s", "echo") && !covers("s", "shell"));

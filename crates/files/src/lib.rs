@@ -24,6 +24,7 @@
 pub mod checkpoints;
 pub mod context;
 pub mod copy;
+pub mod held;
 pub mod home;
 pub mod json_file;
 pub mod locations;

@@ -7,6 +7,7 @@ use baton_store::{Seq, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoints::Checkpoints;
+use crate::held::HeldFiles;
 use crate::rewind::Snapshots;
 use crate::workspace::Workspace;
 use crate::{home, mirror};
@@ -53,6 +54,12 @@ impl SessionFiles {
     #[must_use]
     pub fn checkpoints(&self) -> Checkpoints {
         Checkpoints::of(&self.directory)
+    }
+
+    /// Returns the files that a command in the sandbox created, and that wait for a person's decision.
+    #[must_use]
+    pub fn held(&self) -> HeldFiles {
+        HeldFiles::of(&self.directory)
     }
 
     /// Returns the snapshots of files that the session changed.

@@ -19,7 +19,7 @@ const PAGE: usize = 512;
 const DETAIL: usize = 300;
 
 /// Types of the events that become entries, and of those that describe them.
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 17] = [
     "session.start",
     "session.mode_changed",
     "session.permissions_changed",
@@ -32,6 +32,7 @@ const KINDS: [&str; 16] = [
     "baton.prompt_accepted",
     "baton.approvals_changed",
     "baton.rules_changed",
+    "baton.sandbox_changed",
     "baton.shell_run",
     "baton.shell_started",
     "baton.renamed",
@@ -72,6 +73,7 @@ pub enum AuditAction {
     GrantGiven,
     GrantRevoked,
     RulesChanged,
+    SandboxChanged,
     ModeChanged,
     PermissionModeChanged,
     ModelChanged,
@@ -94,6 +96,7 @@ impl AuditAction {
             Self::GrantGiven => "granted",
             Self::GrantRevoked => "revoked",
             Self::RulesChanged => "rules",
+            Self::SandboxChanged => "sandbox",
             Self::ModeChanged => "mode",
             Self::PermissionModeChanged => "permissions",
             Self::ModelChanged => "model",
@@ -189,6 +192,7 @@ impl Reading {
             Body::Abort(abort) => (AuditAction::Cancelled, abort.by, "the running turn and the queue".into()),
             Body::ApprovalsChanged(change) => grant_change(change),
             Body::RulesChanged(change) => (AuditAction::RulesChanged, change.by, json(&*change.rules)),
+            Body::SandboxChanged(change) => (AuditAction::SandboxChanged, change.by, json(&change.choice)),
             Body::ModeChanged(change) => (AuditAction::ModeChanged, change.by, json(&change.new_mode)),
             Body::PermissionsChanged(change) => {
                 (AuditAction::PermissionModeChanged, change.by, json(&change.mode))
@@ -306,6 +310,7 @@ mod tests {
                     event(21, "session.model_change", r#"{"newModel":"m","batonBy":"bob"}"#),
                     event(22, "session.mode_changed", &format!(r#"{MODE},"batonBy":"bob"}}"#)),
                     event(23, "session.permissions_changed", &format!(r#"{PERMISSIONS},"batonBy":"bob"}}"#)),
+                    event(24, "baton.sandbox_changed", r#"{"choice":null,"by":"bob"}"#),
                     event(24, "baton.renamed", r#"{"name":"n","byUser":true,"by":"bob"}"#),
                     event(25, "baton.shell_run", r#"{"command":"ls","output":"","exitCode":0,"by":"bob"}"#),
                     event(26, "baton.shell_started", r#"{"command":"top","by":"bob"}"#),
@@ -354,6 +359,7 @@ mod tests {
                 "c model bob: m",
                 "c mode bob: \"plan\"",
                 "c permissions bob: \"allow-all\"",
+                "c sandbox bob: null",
                 "c renamed bob: n",
                 "c command bob: ls",
                 "c command bob: top",
@@ -365,6 +371,6 @@ mod tests {
             ]
         );
         let since = "2026-11-15T20:30:07Z".parse().unwrap();
-        assert_eq!(audit(&store, Some(since)).await.unwrap().len(), 15);
+        assert_eq!(audit(&store, Some(since)).await.unwrap().len(), 16);
     }
 }

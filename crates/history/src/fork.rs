@@ -19,7 +19,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::metadata::Metadata;
-use crate::{id_of, newest_first, owner, step_all};
+use crate::{deny, id_of, newest_first, owner, step_all};
 
 const PAGE: usize = 1000;
 
@@ -146,6 +146,8 @@ impl Copy {
         let known = facts.name.clone().or_else(|| facts.title.clone());
         let known = known.unwrap_or_else(|| format!("Session {:.8}", wanted.source.as_str()));
         let name = wanted.name.clone().unwrap_or_else(|| format!("{known} (fork)"));
+        let walls = self.durable.walls.clone();
+        let has_chosen_sandbox = facts.sandbox.as_ref().is_some_and(|choice| choice.chosen);
         let mut session = Session::recovered(self.id.clone(), std::mem::take(&mut self.durable));
         let change = Change::Name { name: name.clone(), by_user: wanted.name.is_some() };
         let mut asks: Vec<Ask> = vec![
@@ -155,11 +157,14 @@ impl Copy {
             HoldQueue { hold: false }.into(),
             Amend::by(Author::fork(), change).into(),
         ];
+        // The programs that asked, and the files that they created, are the source's.
+        asks.extend(walls.iter().map(|wall| deny(&wall.request, Author::fork())));
         if wanted.until.is_some() {
             let by = Author::fork();
             let rules = Change::Rules { edit: Box::new(RulesEdit::disarming()), by: by.clone() };
             let mode = Change::Permissions(PermissionMode::default());
-            let changes = [Change::Revoke { grant: None, by }, rules, mode].into_iter();
+            let sandbox = has_chosen_sandbox.then_some(Change::Sandbox(None));
+            let changes = [Change::Revoke { grant: None, by }, rules, mode].into_iter().chain(sandbox);
             asks.extend(changes.map(|change| Amend::by(Author::fork(), change).into()));
         }
         let records = step_all(&mut session, asks);

@@ -27,8 +27,10 @@ pub mod search;
 pub mod stored;
 pub mod transfer;
 
-use baton_core::{Ask, AskId, Input, Output, Session, Stamp};
-use baton_protocol::Timestamp;
+use baton_core::ask::AnswerRequest;
+use baton_core::{Ask, AskId, Input, Output, RequestAnswer, Session, Stamp};
+use baton_protocol::permission::Verdict;
+use baton_protocol::{Author, RequestId, Timestamp};
 use baton_store::NewRecord;
 use uuid::Uuid;
 
@@ -45,6 +47,12 @@ pub fn record_of(output: &Output) -> Option<NewRecord> {
 }
 
 /// Steps a session that is not live through asks, and returns the events to append to its history.
+/// Returns the ask that denies a permission request.
+fn deny(request: &RequestId, by: Author) -> Ask {
+    let answer = Box::new(RequestAnswer::Permission(Verdict::UserNotAvailable, by));
+    AnswerRequest { request: request.clone(), answer, by: None }.into()
+}
+
 fn step_all(session: &mut Session, asks: Vec<Ask>) -> Vec<NewRecord> {
     let mut records = Vec::new();
     for ask in asks {

@@ -80,7 +80,7 @@ impl Metadata {
             model: model_of(session).map(str::to_owned),
             context: facts.context.clone(),
             usage: usage_of(session).map(|(model, tokens)| (model.clone(), *tokens)).collect(),
-            logins: !session.durable.logins.is_empty(),
+            logins: session.durable.has_requests_beside_turns(),
             unfinished: session.is_busy(),
             waiting: session.durable.awaits_person(),
             ..Self::default()
@@ -104,7 +104,7 @@ impl Metadata {
             && self.model.as_deref() == model_of(session)
             && self.context == facts.context
             && self.usage.iter().eq(usage_of(session))
-            && self.logins != session.durable.logins.is_empty()
+            && self.logins == session.durable.has_requests_beside_turns()
             && self.unfinished == session.is_busy()
             && self.waiting == session.durable.awaits_person()
     }

@@ -5,13 +5,13 @@
 //! it is, as a record of what was granted then; events appended to it revoke everything.
 
 use baton_core::ask::{Amend, CloseLogin, HoldQueue, Suspend, Withdraw};
-use baton_core::{Ask, Change, Durable, LogLevel, Session, Withdrawn};
+use baton_core::{Admission, Ask, Change, Durable, LogLevel, Session, Withdrawn};
 use baton_protocol::event::{AgentMode, PermissionMode};
 use baton_protocol::rules::RulesEdit;
 use baton_protocol::{Author, SessionId};
 use baton_store::NewRecord;
 
-use crate::step_all;
+use crate::{deny, step_all};
 
 /// Result of [`sanitise`].
 #[derive(Default)]
@@ -41,6 +41,8 @@ pub(crate) fn sanitise(session: &SessionId, durable: &mut Durable) -> Sanitised 
             CloseLogin { server: login.server_name.clone(), outcome: "cancelled".into() }.into()
         }),
     );
+    // The file says which file is moved where. What was held is not here.
+    asks.extend(durable.walls.iter().map(|wall| deny(&wall.request, Author::import())));
     let warning = Change::Log {
         level: LogLevel::Warning,
         message: format!("Imported from a file: {}.", notices.join("; ")),
@@ -48,12 +50,14 @@ pub(crate) fn sanitise(session: &SessionId, durable: &mut Durable) -> Sanitised 
         ephemeral: false,
     };
     let changes = [
-        (!durable.grants.is_empty()).then(|| Change::Revoke { grant: None, by: Author::import() }),
+        (!durable.grants.is_empty() || admits_hosts(durable))
+            .then(|| Change::Revoke { grant: None, by: Author::import() }),
         // Deny rules stay: they give no authority.
         durable
             .rules
             .allow_something()
             .then(|| Change::Rules { edit: Box::new(RulesEdit::disarming()), by: Author::import() }),
+        Some(Change::Sandbox(None)),
         Some(Change::Permissions(PermissionMode::default())),
         Some(Change::Mode(AgentMode::default())),
         Some(warning),
@@ -63,6 +67,10 @@ pub(crate) fn sanitise(session: &SessionId, durable: &mut Durable) -> Sanitised 
     let records = step_all(&mut folded, asks);
     *durable = folded.durable;
     Sanitised { records, notices }
+}
+
+fn admits_hosts(durable: &Durable) -> bool {
+    durable.origins.values().any(|answer| *answer == Admission::Admitted)
 }
 
 fn notices(durable: &Durable) -> Vec<String> {
@@ -80,6 +88,12 @@ fn notices(durable: &Durable) -> Vec<String> {
     }
     if durable.mode() != AgentMode::default() || durable.facts.mode != AgentMode::default() {
         notices.push("its mode does not count here: the session is interactive".to_owned());
+    }
+    if durable.facts.sandbox.is_some() {
+        notices.push("its sandbox does not count here: the one of this server does".to_owned());
+    }
+    if !durable.walls.is_empty() || admits_hosts(durable) {
+        notices.push("what programs in its sandbox asked for is denied".to_owned());
     }
     if !durable.logins.is_empty() {
         notices.push("its requests for logins at MCP servers are cancelled".to_owned());

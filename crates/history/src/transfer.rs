@@ -385,6 +385,7 @@ mod tests {
         let message = r#"{"content":"go","messageId":"0190c2f0-0000-7000-8000-0000000000aa"}"#;
         let call = r#"{"messageId":"m","content":"","toolRequests":[{"toolCallId":"c","name":"bash","arguments":{"command":"rm x"},"type":"function"}]}"#;
         let login = r#"{"requestId":"0190c2f0-0000-7000-8000-0000000000bb","serverName":"github","serverUrl":"https://evil.example/","reason":"initial"}"#;
+        let wall = r#"{"requestId":"0190c2f0-0000-7000-8000-0000000000cc","permissionRequest":{"kind":"write","fileName":"/w/.envrc","diff":"","intention":""},"batonWall":{"kind":"file","path":".envrc","kept":"1"}}"#;
         let lines = [
             START.to_owned(),
             line(10, "baton.approvals_changed", grant),
@@ -393,12 +394,14 @@ mod tests {
             line(13, "user.message", message),
             line(14, "assistant.message", call),
             line(15, "baton.login_requested", login),
+            line(16, "permission.requested", wall),
+            line(17, "baton.sandbox_changed", r#"{"choice":{"policy":{"level":"off"},"chosen":true}}"#),
         ];
         let store = MemoryStore::default();
         let imported = import(&store, &mut lines.join("\n").as_bytes(), None, || {}).await.unwrap();
-        assert_eq!(imported.events, 7, "{imported:?}");
+        assert_eq!(imported.events, 9, "{imported:?}");
         let repairs = imported.repairs.join("\n");
-        for word in ["grant", "permission mode", "interactive", "middle of a turn", "logins"] {
+        for word in ["grant", "permission mode", "interactive", "middle of a turn", "logins", "sandbox"] {
             assert!(repairs.contains(word), "{word}: {repairs}");
         }
         let records =
@@ -407,8 +410,10 @@ mod tests {
             .iter()
             .map(|record| Event::parse(std::str::from_utf8(&record.body).unwrap()).unwrap())
             .collect();
-        let before = Durable::of(&events[..7]);
+        let before = Durable::of(&events[..9]);
         assert_eq!((before.grants.len(), before.turn.is_some()), (1, true), "the file has them");
+        assert_eq!((before.walls.len(), Durable::of(&events).walls.len()), (1, 0));
+        assert_eq!((before.facts.sandbox.is_some(), Durable::of(&events).facts.sandbox), (true, None));
         assert_eq!((before.logins.len(), Durable::of(&events).logins.len()), (1, 0));
         let state = Durable::of(&events);
         assert!(state.grants.is_empty() && state.turn.is_none() && state.inbox.is_empty());

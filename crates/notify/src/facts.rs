@@ -2,7 +2,7 @@
 //!
 //! Client tools and queued commands are left out: they wait for a program, which may simply take its time.
 
-use baton_core::{Call, CallStage, ClientRequest, Session};
+use baton_core::{Call, CallStage, ClientRequest, Session, WallRequest};
 use baton_markup::visible::{Form, line};
 use baton_protocol::event::{Question, WorkContext};
 use baton_protocol::permission::PermissionRequest;
@@ -34,6 +34,7 @@ impl SessionFacts {
         let offers = offers.map(|offer| beside(&offer.request_id, RequestKind::Switch));
         let logins = session.durable.logins.iter();
         let logins = logins.map(|login| beside(&login.request_id, RequestKind::Login));
+        let walls = session.durable.walls.iter().map(|wall| of_wall(wall, with_details));
         let asks = session.live.asks.iter().filter_map(|(id, ask)| match ask {
             ClientRequest::Elicit(..) | ClientRequest::Consent(..) => {
                 Some(beside(id, RequestKind::Elicitation))
@@ -50,7 +51,7 @@ impl SessionFacts {
                 facts.title.as_ref(),
                 &facts.context,
             ),
-            waiting: calls.chain(offers).chain(logins).chain(asks).collect(),
+            waiting: calls.chain(offers).chain(logins).chain(walls).chain(asks).collect(),
         }
     }
 
@@ -88,6 +89,12 @@ fn beside(request: &RequestId, kind: RequestKind) -> Subject {
     Subject::Request { request: request.clone(), kind, tool: None, details: None }
 }
 
+fn of_wall(wall: &WallRequest, with_details: bool) -> Subject {
+    let details = with_details.then(|| details(&wall.wants)).flatten();
+    let details = details.map(|details| format!("{details}\n(for a command in the sandbox)"));
+    Subject::Request { request: wall.request.clone(), kind: RequestKind::Permission, tool: None, details }
+}
+
 fn of_call(call: &Call, with_details: bool) -> Option<Subject> {
     let (request, kind, details) = match &call.stage {
         CallStage::AwaitingPermission { request, wants, .. } => {
@@ -114,7 +121,8 @@ fn details(wants: &PermissionRequest) -> Option<String> {
     let text = match wants {
         PermissionRequest::Shell { full_command_text, input_to, warning, repository_runs, .. } => {
             let shell = input_to.as_ref().map(|shell| format!("Input to the running shell {shell}:\n"));
-            let notes = [warning, repository_runs].into_iter().flatten();
+            let inside = wants.sandbox_note();
+            let notes = [warning, repository_runs, &inside].into_iter().flatten();
             let notes: String = notes.map(|note| format!("\n({})", lines(note, Form::Prose))).collect();
             format!("{}{}{notes}", shell.unwrap_or_default(), lines(full_command_text, Form::Exact))
         }
@@ -175,6 +183,15 @@ mod tests {
         assert_eq!(label(Details::None, true).as_ref(), Some(&name), "a person named it");
         assert_eq!(label(Details::Title, false).as_ref(), Some(&name));
         assert_eq!(super::label(Details::None, false, None, Some(&title), &WorkContext::default()), None);
+    }
+
+    #[test]
+    fn details_show_where_a_command_runs() {
+        let inside = serde_json::json!({
+            "kind": "shell", "fullCommandText": "ls", "intention": "", "sandbox": "workspace",
+        });
+        let details = details(&baton_json::from_value(&inside).unwrap());
+        assert_eq!(details.as_deref(), Some("ls\n(runs in the sandbox: workspace)"));
     }
 
     #[test]

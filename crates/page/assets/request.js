@@ -32,6 +32,7 @@ export function subject(request) {
   if (request.kind !== "permission") return otherSubject(request);
   const facts = [];
   if (detail.warning) facts.push(visible(detail.warning));
+  if (detail.kind === "shell" && detail.sandbox && detail.sandbox !== "off") facts.push(`Runs in the sandbox: ${visible(detail.sandbox)}`);
   switch (detail.kind) {
     case "shell":
       return named(tool, detail.fullCommandText ?? "", { why: detail.intention, facts });

@@ -18,6 +18,12 @@ impl Author {
         Self(format!("SDK client {client}"))
     }
 
+    /// Whether this is the author for a client of the SDK protocol.
+    #[must_use]
+    pub fn is_sdk(&self) -> bool {
+        self.0.strip_prefix("SDK client ").is_some_and(|number| number.parse::<u64>().is_ok())
+    }
+
     /// Returns the author for clients of the HTTP API. All holders of the token count as one author.
     #[must_use]
     pub fn http() -> Self {

@@ -17,6 +17,7 @@ use crate::ids::SessionId;
 use crate::json::Json;
 use crate::provider::{ProviderConfig, ProviderModel};
 use crate::rpc::RpcError;
+use crate::sandbox::{SandboxChoice, SandboxLevel, SandboxNetwork, SandboxPolicy};
 use crate::tool::{SlashCommand, ToolSpec};
 use crate::workflow::Definition;
 
@@ -42,6 +43,12 @@ pub struct SessionParams {
     /// resume; APIs whose clients do not resume set this.
     #[serde(skip)]
     pub keep: bool,
+    /// Create only: sandbox of the session's programs; `None` means that of the configuration. Not on the wire: each API has
+    /// words of its own for it.
+    #[serde(skip)]
+    pub sandbox: Option<Box<SandboxChoice>>,
+    /// Sandbox, in the words of SDKs.
+    pub sandbox_config: Option<SandboxConfig>,
     pub session_id: Option<SessionId>,
     pub client_name: Option<String>,
     /// Create only: the name that the user chose.
@@ -118,6 +125,71 @@ pub struct SessionParams {
     pub disable_resume: Option<bool>,
     /// Resume only: continue the work that was pending when the last client left.
     pub continue_pending_work: Option<bool>,
+}
+
+/// Sandbox of a session, in the words of SDKs. Rules that this server does not have are ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SandboxConfig {
+    pub enabled: bool,
+    pub user_policy: Option<SandboxUserPolicy>,
+    /// Whether the working directory can be written; `None` means yes.
+    pub add_current_working_directory: Option<bool>,
+}
+
+/// Rules of a [`SandboxConfig`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SandboxUserPolicy {
+    pub filesystem: Option<SandboxFilesystem>,
+    pub network: Option<SandboxNetworkRules>,
+}
+
+/// Rules about files.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SandboxFilesystem {
+    pub readwrite_paths: Vec<String>,
+    pub readonly_paths: Vec<String>,
+    pub denied_paths: Vec<String>,
+}
+
+/// Rules about the network.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SandboxNetworkRules {
+    pub allow_outbound: Option<bool>,
+    pub allow_local_network: Option<bool>,
+    pub allowed_hosts: Vec<String>,
+}
+
+impl SandboxConfig {
+    /// Returns the policy that the configuration asks for; `None` if it asks for no sandbox.
+    #[must_use]
+    pub fn choice(&self) -> Option<SandboxChoice> {
+        if !self.enabled {
+            return None;
+        }
+        let writes_here = self.add_current_working_directory.unwrap_or(true);
+        let level = if writes_here { SandboxLevel::Workspace } else { SandboxLevel::ReadOnly };
+        let rules = self.user_policy.clone().unwrap_or_default();
+        let files = rules.filesystem.unwrap_or_default();
+        // Traffic that the configuration allows is asked about all the same: a client answers for its user.
+        let reach = rules.network.unwrap_or_default();
+        let network = match reach.allow_outbound {
+            Some(false) => SandboxNetwork::None,
+            Some(true) | None => SandboxNetwork::Asked,
+        };
+        let policy = SandboxPolicy {
+            write: files.readwrite_paths,
+            read: files.readonly_paths,
+            hide: files.denied_paths,
+            network,
+            hosts: reach.allowed_hosts,
+            ..SandboxPolicy::of(level)
+        };
+        Some(SandboxChoice { policy, chosen: true })
+    }
 }
 
 /// Options for the server's default endpoint.

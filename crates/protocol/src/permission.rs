@@ -237,6 +237,14 @@ impl PermissionRequest {
         names.into_iter().flat_map(|names| names.split('\n'))
     }
 
+    /// Returns where a command runs if it is approved, as text for people; none outside of a sandbox. That it leaves the
+    /// sandbox of the session is part of its warning.
+    #[must_use]
+    pub fn sandbox_note(&self) -> Option<String> {
+        let Self::Shell { sandbox: Some(level), .. } = self else { return None };
+        level.is_inside().then(|| format!("runs in the sandbox: {level}"))
+    }
+
     /// Returns the tool call that needs permission.
     #[must_use]
     pub fn tool_call_id(&self) -> Option<&ToolCallId> {

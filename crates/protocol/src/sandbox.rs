@@ -6,6 +6,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::ids::ToolCallId;
 
 /// What a program may touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,6 +40,20 @@ impl SandboxLevel {
     #[must_use]
     pub fn is_inside(self) -> bool {
         self != Self::Off
+    }
+}
+
+impl SandboxChoice {
+    /// Returns the default of sessions of applications, which run programs outside unless they ask for a sandbox.
+    #[must_use]
+    pub fn of_applications() -> Self {
+        Self { policy: SandboxPolicy::of(SandboxLevel::Off), chosen: false }
+    }
+
+    /// Returns a policy that somebody chose.
+    #[must_use]
+    pub fn of_user(policy: SandboxPolicy) -> Self {
+        Self { policy, chosen: true }
     }
 }
 
@@ -98,6 +115,13 @@ impl Default for SandboxPolicy {
 }
 
 impl SandboxPolicy {
+    /// Returns the first path of the policy that is not absolute. Programs have no other directory to start from.
+    #[must_use]
+    pub fn relative_path(&self) -> Option<&str> {
+        let mut paths = self.write.iter().chain(&self.read).chain(&self.hide);
+        paths.find(|path| !path.starts_with('/')).map(String::as_str)
+    }
+
     /// Returns a level without extra rules.
     #[must_use]
     pub fn of(level: SandboxLevel) -> Self {
@@ -130,6 +154,30 @@ pub struct SandboxChoice {
     /// Whether a person or a client chose it. A chosen level never falls back: if the system cannot enforce it, commands are
     /// refused. A level that is only the default never refuses: without a sandbox, commands run outside, and are asked about.
     pub chosen: bool,
+}
+
+/// What a program in the sandbox wants although it is inside: the subject of a permission request for which no call waits, so
+/// that the request itself names none.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum Wall {
+    /// It wants to connect to a host.
+    Host {
+        /// Scheme, host and, unless it is the scheme's own, port.
+        origin: String,
+        /// The call that runs the program, if it is known.
+        tool_call_id: Option<ToolCallId>,
+    },
+    /// It has created a file that acts, which was moved away.
+    File {
+        /// Path of the file, relative to the working directory.
+        path: String,
+        /// Name of the file among the held files of the session.
+        kept: String,
+        /// The call that ran the program, if it is known.
+        tool_call_id: Option<ToolCallId>,
+    },
 }
 
 #[cfg(test)]

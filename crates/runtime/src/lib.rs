@@ -69,7 +69,7 @@ use self::extension_host::ExtensionHost;
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 use self::metrics::Metrics;
-pub use self::options::{CredentialState, Options};
+pub use self::options::{CredentialState, Options, SandboxStatus};
 use self::session::{ActorMessage, Registry};
 
 /// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.

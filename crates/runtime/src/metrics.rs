@@ -189,12 +189,13 @@ fn pending(session: &Session) -> Vec<(String, &'static str)> {
     let fallbacks = fallbacks.map(|request| (request.request_id.to_string(), "fallback_model"));
     let commands = session.command_of_clients().map(|(id, _)| (id.to_string(), "command"));
     let logins = session.durable.logins.iter().map(|login| (login.request_id.to_string(), "login"));
+    let walls = session.durable.walls.iter().map(|wall| (wall.request.to_string(), "permission"));
     let asks = session.live.asks.iter().filter_map(|(id, ask)| match ask {
         ClientRequest::Elicit(..) | ClientRequest::Consent(..) => Some((id.to_string(), "elicitation")),
         ClientRequest::Sample(..) => Some((id.to_string(), "sampling")),
         ClientRequest::InvokeCommand(..) => None,
     });
-    calls.chain(fallbacks).chain(commands).chain(logins).chain(asks).collect()
+    calls.chain(fallbacks).chain(commands).chain(logins).chain(walls).chain(asks).collect()
 }
 
 fn of_call(call: &Call) -> Option<(String, &'static str)> {

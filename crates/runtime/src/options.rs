@@ -8,6 +8,7 @@ use std::sync::Arc;
 use baton_core::AgentLimits;
 use baton_engines::EngineSettings;
 use baton_mcp::Declared;
+use baton_protocol::sandbox::SandboxChoice;
 use baton_providers::ServerEndpoint;
 use baton_providers::prices::Prices;
 
@@ -52,6 +53,10 @@ pub struct Options {
     pub secrets: Vec<String>,
     /// Whether sessions start in allow-all mode.
     pub allow_all: bool,
+    /// Sandbox of sessions that have none of their own.
+    pub sandbox: SandboxChoice,
+    /// Whether the system can enforce a sandbox.
+    pub sandbox_status: SandboxStatus,
     /// Limits on the sub-agents that models start.
     pub agent_limits: AgentLimits,
     /// Directories of plugins that all sessions use.
@@ -83,10 +88,36 @@ impl Options {
             engine_environment: Vec::new(),
             secrets: Vec::new(),
             allow_all: false,
+            sandbox: SandboxChoice::default(),
+            sandbox_status: SandboxStatus::default(),
             agent_limits: AgentLimits::default(),
             plugin_directories: Vec::new(),
             crash: None,
         }
+    }
+}
+
+/// Whether the system can enforce a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxStatus {
+    /// Whether it can.
+    pub available: bool,
+    /// Why not, and what to do, for people.
+    pub reason: Option<String>,
+}
+
+impl SandboxStatus {
+    /// Returns why there is no sandbox; none if there is one.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        let unknown = || "this system has no sandbox".to_owned();
+        (!self.available).then(|| self.reason.clone().unwrap_or_else(unknown))
+    }
+}
+
+impl Default for SandboxStatus {
+    fn default() -> Self {
+        Self { available: false, reason: Some("this build has no sandbox".into()) }
     }
 }
 

@@ -109,6 +109,7 @@ impl ClientAsk for Amend {
         match *self.change {
             Change::Revoke { grant: Some(_), .. } => Operation::RevokeGrant,
             Change::Revoke { grant: None, .. } => Operation::RevokeAllGrants,
+            Change::Sandbox(_) => Operation::SetSandbox,
             _ => Operation::ChangeSession,
         }
     }

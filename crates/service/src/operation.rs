@@ -83,6 +83,7 @@ operations! {
         CreateSession: Driver, "Create a session";
         ResumeSession: Driver, "Attach to a session, and continue the work that a stopped server left";
         ChangeSession: Driver, "Change the name, model, provider, mode, permissions or options of a session";
+        SetSandbox: Admin, "Set what the programs of a session may touch";
         ForkSession: Driver, "Copy a session";
         RewindSession: Driver, "Rewind a session";
         PreviewRewind: Viewer, "Show what a rewind would do";

@@ -234,6 +234,12 @@ impl Service {
         self.runtime().models.tunnel.forget(client);
     }
 
+    /// Returns why this system has no sandbox; none if it has one.
+    #[must_use]
+    pub fn missing_sandbox(&self) -> Option<String> {
+        self.runtime().options.sandbox_status.missing()
+    }
+
     /// Returns the prices of models.
     #[must_use]
     pub fn prices(&self) -> &Prices {

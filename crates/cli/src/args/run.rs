@@ -1,5 +1,6 @@
 //! `baton run`, and the choice of a model.
 
+use baton_protocol::sandbox::SandboxLevel;
 use clap::Args;
 
 /// Flags that choose a model.
@@ -69,6 +70,9 @@ pub struct RunArgs {
     /// Print only the answer: no tool calls, no notes
     #[arg(long, short)]
     pub quiet: bool,
+    /// Level of the sandbox of commands, in a new session: read-only, workspace or off
+    #[arg(long, value_name = "LEVEL", conflicts_with_all = ["continue_last", "session"])]
+    pub sandbox: Option<SandboxLevel>,
     /// Run the session in this process, even if a server runs
     #[arg(long)]
     pub no_server: bool,

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use baton_protocol::sandbox::SandboxLevel;
 use clap::Args;
 
 use super::ModelArgs;
@@ -60,6 +61,9 @@ pub struct ServeArgs {
     /// Let web pages of this origin use the server, such as `https://app.example`; can be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,
+    /// Level of the sandbox of commands, in sessions that have none of their own: read-only, workspace or off
+    #[arg(long, value_name = "LEVEL")]
+    pub sandbox: Option<SandboxLevel>,
     /// The other servers.
     #[command(flatten)]
     pub peer: PeerArgs,

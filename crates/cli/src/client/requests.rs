@@ -12,6 +12,9 @@ use crate::terminal::Question;
 /// Name of the tool call that asks to trust the workspace.
 pub(crate) const TRUST_TOOL: &str = "trust_workspace";
 
+/// Name in place of a tool's, for requests of programs in the sandbox.
+const SANDBOX: &str = "sandbox";
+
 /// What is said of a request that another client has answered.
 const ELSEWHERE: &str = "answered elsewhere";
 
@@ -107,7 +110,7 @@ impl PendingRequest {
         match self.kind.as_str() {
             "permission" => match self.permission(said) {
                 Ok(wants) => show::with_offers(
-                    show::permission(&wants),
+                    self.with_reason(show::permission(&wants)),
                     self.offers.iter().map(|offer| &*offer.meaning),
                 ),
                 // Sent by a newer server: shown as JSON, so that the user approves only what is visible.
@@ -133,6 +136,16 @@ impl PendingRequest {
             }
             "elicitation" | "sampling" => server_requests::describe(&self.kind, &self.detail),
             _ => Question::plain("a client tool is called").exact("tool", self.tool()),
+        }
+    }
+
+    /// Adds why a request is asked that no call of the model has made: a command in the sandbox has.
+    fn with_reason(&self, question: Question) -> Question {
+        match &self.tool_name {
+            Some(tool) if tool == SANDBOX => {
+                question.prose("why", self.detail["intention"].as_str().unwrap_or_default())
+            }
+            _ => question,
         }
     }
 

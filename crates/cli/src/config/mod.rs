@@ -9,6 +9,7 @@ mod limit;
 mod listeners;
 mod mcp;
 mod notifications;
+mod sandbox;
 mod show;
 mod store;
 mod workspaces;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use anyhow::Context;
 use baton_addons::mcp::Declared;
 use baton_core::AgentLimits;
+use baton_protocol::sandbox::SandboxChoice;
 use baton_providers::ServerEndpoint;
 use baton_providers::prices::{Price, Prices};
 use baton_runtime::cluster::Recovery;
@@ -31,6 +33,7 @@ use self::engines::EngineTable;
 use self::listeners::{HttpTable, RpcTable};
 use self::mcp::McpTable;
 use self::notifications::NotificationsTable;
+use self::sandbox::SandboxTable;
 use self::store::{AgentsTable, RecoveryTable, StoreTable};
 use self::workspaces::WorkspaceTable;
 use crate::args::{Global, LogFormat, ModelArgs};
@@ -39,6 +42,7 @@ use crate::tool_environment::ToolsTable;
 
 pub(crate) use self::endpoint::{describe, fingerprint};
 pub(crate) use self::environment::Environment;
+pub(crate) use self::sandbox::with_level;
 pub(crate) use self::show::show;
 pub(crate) use self::store::StoreChoice;
 
@@ -59,6 +63,7 @@ struct File {
     notifications: NotificationsTable,
     workspaces: WorkspaceTable,
     tools: ToolsTable,
+    sandbox: SandboxTable,
     store: StoreTable,
     recovery: RecoveryTable,
     agents: AgentsTable,
@@ -101,6 +106,8 @@ pub(crate) struct Config {
     pub(crate) place: Sourced<String>,
     /// What becomes of work that a dead server left in sessions without clients.
     pub(crate) recovery: Sourced<Recovery>,
+    /// Sandbox of sessions that have none of their own.
+    pub(crate) sandbox: Sourced<SandboxChoice>,
     /// Limits on the sub-agents that models start.
     pub(crate) agent_limits: AgentLimits,
     /// How long unused sessions are kept; none means forever.
@@ -181,6 +188,7 @@ pub(crate) fn load(
         store: Sourced { value: chosen, source: url.source },
         place: store::place(place)?,
         recovery: file.recovery.choose(&file_source)?,
+        sandbox: file.sandbox.choose(environment, &file_source).with_context(in_file)?,
         agent_limits: file.agents.limits(),
         keep: file.store.keep.as_deref().map(parse_keep).transpose().with_context(in_file)?,
         engines: file.engines,

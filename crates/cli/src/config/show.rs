@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use baton_protocol::sandbox::{SandboxNetwork, SandboxPolicy};
 use baton_runtime::cluster::Recovery;
 use baton_store::sqlite::Durability;
 use serde_json::json;
@@ -92,6 +93,7 @@ fn in_force(config: Config) -> Rows {
         store,
         place,
         recovery,
+        sandbox,
         agent_limits,
         keep,
         file,
@@ -133,6 +135,13 @@ fn in_force(config: Config) -> Rows {
     let mut agents = TableRows { name: "agents", file: &file, rows: &mut rows };
     agents.add("at_once", written("at_once"), &agent_limits.at_once);
     agents.add("per_turn", written("per_turn"), &agent_limits.per_turn);
+    let SandboxPolicy { level, network, .. } = sandbox.value.policy;
+    let network = match network {
+        SandboxNetwork::None => "none",
+        SandboxNetwork::Asked => "asked",
+    };
+    rows.push(row("sandbox.level", level.to_string(), sandbox.source.clone()));
+    rows.push(row("sandbox.network", network.to_owned(), sandbox.source));
     rows.push(row("model.base_url", describe(&endpoint.value), endpoint.source));
     let model = model.unwrap_or(Sourced { value: "the endpoint's first".into(), source: "default".into() });
     rows.push(row("model.name", model.value, model.source));
@@ -252,6 +261,13 @@ mod tests {
         place = "rack"
         [recovery]
         unattended = "continue"
+        [sandbox]
+        level = "read-only"
+        write = ["/w"]
+        read = ["/r"]
+        hide = ["/h"]
+        network = "none"
+        hosts = ["h.example"]
         [agents]
         at_once = 4
         per_turn = 20
@@ -282,6 +298,7 @@ mod tests {
             "store",
             "recovery",
             "agents",
+            "sandbox",
         ];
         let mut seen = 0;
         for table in tables {

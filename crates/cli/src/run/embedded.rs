@@ -10,6 +10,7 @@ use anyhow::Context;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
 use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
+use baton_protocol::sandbox::{SandboxChoice, SandboxPolicy};
 use baton_protocol::{Author, SessionId};
 use baton_runtime::{Join, LocalSession, Options, Runtime};
 use baton_service::Service;
@@ -244,6 +245,7 @@ async fn join(
         working_directory: Some(current_directory()?),
         streaming: Some(true),
         client_name: Some("baton-run".into()),
+        sandbox: args.sandbox.map(|level| Box::new(SandboxChoice::of_user(SandboxPolicy::of(level)))),
         ..SessionParams::default()
     };
     let (join, door) = match id {

@@ -198,7 +198,9 @@ async fn find_or_create(
             Ok(accepted(client.patch(&path, &change).await, endpoint)?.map(|session| (session, false)))
         }
         None => {
-            let new = without_nulls(json!({ "cwd": cwd, "model": model, "provider": provider }));
+            let new = without_nulls(
+                json!({ "cwd": cwd, "model": model, "provider": provider, "sandbox": args.sandbox }),
+            );
             let created = client.post("/api/sessions", &new, None).await;
             Ok(accepted(created, endpoint)?.map(|session| (session, true)))
         }

@@ -3,6 +3,7 @@
 use baton_protocol::event::{AgentMode, Body, PermissionMode, PlanAnswer, SwitchAnswer, WorkContext};
 use baton_protocol::permission::Verdict;
 use baton_protocol::rules::RulesEdit;
+use baton_protocol::sandbox::SandboxChoice;
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Author, ClientId, EventId, Json, PromptId};
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,31 @@ pub struct AgentReport {
     pub error: Option<String>,
 }
 
+/// Whether a program in the sandbox may connect to a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostAnswer {
+    /// It may.
+    Allowed,
+    /// It may not, and why.
+    Denied {
+        /// The reason, for the model and for people.
+        reason: String,
+    },
+}
+
+/// What happens to a file that was moved away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileVerdict {
+    /// A person is asked.
+    Asked,
+    /// It is moved back.
+    Restored,
+    /// It is deleted: a deny rule names it.
+    Dropped,
+}
+
 /// Result of a form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elicited {
@@ -124,6 +150,9 @@ pub enum Change {
     Mode(AgentMode),
     /// Sets whether tools need permission.
     Permissions(PermissionMode),
+    /// Sets the sandbox of the session's programs, from the next call on; none returns to that of the location or the
+    /// configuration.
+    Sandbox(Option<Box<SandboxChoice>>),
     /// Edits the standing rules.
     Rules {
         /// The edit.

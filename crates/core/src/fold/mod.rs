@@ -8,12 +8,14 @@ mod turn;
 use std::sync::Arc;
 
 use baton_protocol::event::{
-    ApprovalsChanged, Body, Hold, PromptAmended, TokenCounts, UserMessage, WorkContext,
+    ApprovalsChanged, Body, Hold, PermissionRequested, PromptAmended, TokenCounts, UserMessage, WorkContext,
 };
-use baton_protocol::{AgentId, Event, PromptId};
+use baton_protocol::permission::PermissionOutcome;
+use baton_protocol::sandbox::Wall;
+use baton_protocol::{AgentId, Event, PromptId, RequestId};
 
 use crate::policy::Grant;
-use crate::state::{Accepted, Call, Durable, Stage, Totals, Turn};
+use crate::state::{Accepted, Admission, Call, Durable, Stage, Totals, Turn, WallRequest};
 
 /// Number of idempotency keys to remember. A retry follows within seconds, not after hundreds of prompts.
 const KEYS_REMEMBERED: usize = 128;
@@ -80,6 +82,25 @@ impl Durable {
             (None, Some(revoked)) => self.grants.retain(|grant| grant.id != Some(revoked)),
             (None, None) => self.grants.clear(),
         }
+        if change.approval.is_none() {
+            // A revoked grant may have come with an answer that would hold until the end of the turn.
+            self.origins.retain(|_, answer| *answer == Admission::Denied);
+        }
+    }
+
+    fn close_wall(&mut self, request: &RequestId, outcome: &PermissionOutcome) {
+        let Some(position) = self.walls.iter().position(|wall| wall.request == *request) else { return };
+        let closed = self.walls.remove(position);
+        let answer = match outcome {
+            PermissionOutcome::Approved {}
+            | PermissionOutcome::ApprovedForSession { .. }
+            | PermissionOutcome::ApprovedForLocation { .. } => Admission::Admitted,
+            PermissionOutcome::Cancelled { .. } | PermissionOutcome::DeniedByRules { .. } => return,
+            _ => Admission::Denied,
+        };
+        if let Wall::Host { origin, .. } = &closed.wall {
+            self.origins.insert(origin.clone(), answer);
+        }
     }
 
     fn apply_body(&mut self, event: &Event) {
@@ -89,6 +110,7 @@ impl Durable {
                 self.facts.model.clone_from(&start.selected_model);
                 self.facts.reasoning_effort.clone_from(&start.reasoning_effort);
                 self.facts.context = start.context.clone().unwrap_or_default();
+                self.facts.sandbox.clone_from(&start.sandbox);
             }
             Body::SessionResume(resume) => {
                 if let Some(context) = &resume.context {
@@ -110,6 +132,7 @@ impl Durable {
                 }
             }
             Body::PermissionsChanged(change) => self.facts.permissions = change.mode,
+            Body::SandboxChanged(change) => self.facts.sandbox.clone_from(&change.choice),
             Body::ContextChanged(change) => self.change_context(&change.0),
             Body::EngineUsage(usage) => self.totals.count(&usage.model, usage.tokens),
             Body::EngineThread(thread) => {
@@ -166,6 +189,18 @@ impl Durable {
                 if self.logins.iter().any(|login| login.request_id == closed.request_id) =>
             {
                 self.logins.retain(|login| login.request_id != closed.request_id);
+            }
+            Body::PermissionRequested(PermissionRequested {
+                request_id,
+                permission_request,
+                wall: Some(wall),
+                ..
+            }) => {
+                let (request, wants) = (request_id.clone(), permission_request.clone());
+                self.walls.push(Arc::new(WallRequest { request, wants, wall: wall.clone() }));
+            }
+            Body::PermissionCompleted(completed) if self.wall_of(&completed.request_id).is_some() => {
+                self.close_wall(&completed.request_id, &completed.result);
             }
             Body::AssistantMessage(message) => {
                 if let (Some(model), Some(tokens)) = (&message.model, message.tokens) {
@@ -256,6 +291,7 @@ impl Durable {
     }
 
     fn end_turn(&mut self) {
+        self.origins.clear();
         let ended = self.turn.take().map(|turn| turn.agents).unwrap_or_default();
         self.agents.extend(ended);
         let too_many = self.agents.len().saturating_sub(AGENTS_REMEMBERED);

@@ -3,17 +3,20 @@
 //! Built-in tools, sub-agents, engines and every door go through [`decide`]; nothing else allows or denies anything. The
 //! policy does no I/O: paths in requests must be resolved by the caller.
 //!
-//! Three laws hold for every input (`core/tests/policy.rs`):
+//! Four laws hold for every input (`core/tests/policy.rs`):
 //!
 //! 1. A deny rule that names a request wins over every grant, rule, hook and mode.
 //! 2. A grant covers no more than the user who gave it was shown: [`offers`] lists what can be granted, each with its
 //!    meaning, and [`grant_of`] refuses anything else.
 //! 3. A request that cannot be parsed needs approval. If a deny rule may name it, only a user's answer to that very
 //!    request allows it.
+//! 4. A command that leaves the session's sandbox is allowed by a user's answer to that very request, or by allow-all mode. No
+//!    grant, rule or hook covers it, and it offers no grant.
 
 pub mod address;
 mod allow;
 mod deny;
+mod inside;
 mod offer;
 pub mod shell;
 pub mod territory;
@@ -23,6 +26,7 @@ use std::fmt;
 use baton_protocol::event::PermissionMode;
 use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::rules::{Rule, RuleKind, Rules};
+use baton_protocol::sandbox::SandboxLevel;
 use baton_protocol::{Author, EventId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +151,8 @@ pub struct Situation<'a> {
     pub advice: Advice,
     /// Working directory, with links as they are.
     pub cwd: &'a str,
+    /// The sandbox that the session's programs run in now. In assisted mode, what cannot leave it needs no approval.
+    pub sandbox: SandboxLevel,
 }
 
 /// Decision about a request.
@@ -169,6 +175,10 @@ pub enum Reason {
     MayBeDenied(Rule),
     /// The session is in allow-all mode.
     AllowAll,
+    /// The session is in assisted mode, and the request cannot leave its sandbox.
+    Inside,
+    /// The command would run outside the session's sandbox; with the model's reason.
+    LeavesSandbox(Option<String>),
     /// Advice of a hook or of the tool's declaration.
     Advice,
     /// A standing rule, or a grant of the session or its location, covers the request.
@@ -191,6 +201,11 @@ impl fmt::Display for Reason {
                 write!(f, "the rule {} may deny this request; only your approval allows it", Named(rule))
             }
             Self::AllowAll => f.write_str("the session allows all requests"),
+            Self::Inside => f.write_str("it runs in the sandbox"),
+            Self::LeavesSandbox(None) => f.write_str("it runs outside the sandbox"),
+            Self::LeavesSandbox(Some(why)) => {
+                write!(f, "it runs outside the sandbox; the model's reason: {why}")
+            }
             Self::Advice => f.write_str("a hook or the tool's declaration says so"),
             Self::Granted => f.write_str("a grant or rule covers it"),
             Self::EachTime(why) => f.write_str(why),
@@ -248,16 +263,34 @@ fn judge(subject: &ParsedRequest<'_>, situation: &Situation<'_>) -> Decision {
     }
     match situation.advice {
         Advice::Ask => return Decision::Ask(Reason::Advice),
-        Advice::Allow => return Decision::Allow(Reason::Advice),
-        Advice::None | Advice::EachTime => {}
+        Advice::Allow if !subject.leaves_sandbox() => return Decision::Allow(Reason::Advice),
+        Advice::Allow | Advice::None | Advice::EachTime => {}
     }
     if situation.mode == PermissionMode::AllowAll {
         return Decision::Allow(Reason::AllowAll);
     }
+    if let Some(reason) = leaving(subject.request) {
+        return Decision::Ask(reason);
+    }
     if situation.advice == Advice::EachTime {
         return Decision::Ask(Reason::NothingCovers);
     }
+    if situation.mode == PermissionMode::Assisted && inside::contains(subject.request, situation) {
+        return Decision::Allow(Reason::Inside);
+    }
     allow::covered(subject, situation)
+}
+
+/// Returns why a command is asked about that would run outside the session's sandbox; none for any other request.
+pub(crate) fn leaving(request: &PermissionRequest) -> Option<Reason> {
+    match request {
+        PermissionRequest::Shell {
+            request_sandbox_bypass: Some(true),
+            request_sandbox_bypass_reason: why,
+            ..
+        } => Some(Reason::LeavesSandbox(why.clone())),
+        _ => None,
+    }
 }
 
 /// Whether a deny rule names a request. Not even a user's approval overrides it.
@@ -305,6 +338,11 @@ impl<'a> ParsedRequest<'a> {
     #[must_use]
     pub fn request(&self) -> &'a PermissionRequest {
         self.request
+    }
+
+    /// Whether the request is for a command that would run outside the session's sandbox.
+    fn leaves_sandbox(&self) -> bool {
+        leaving(self.request).is_some()
     }
 
     /// Decides about the request.

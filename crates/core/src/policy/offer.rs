@@ -49,6 +49,7 @@ pub(crate) fn marked(mut request: PermissionRequest, grantable: bool) -> Permiss
 pub(super) fn is_grantable(subject: &ParsedRequest<'_>, territory: Territory<'_>) -> bool {
     let request = subject.request;
     match (&subject.line, request) {
+        _ if subject.leaves_sandbox() => false,
         (Some(Typed::Line(line)), _) => line.is_grantable() && guarded_file(request, territory).is_none(),
         (None, PermissionRequest::Write { .. }) => {
             request.files().all(|file| territory.write(&super::deny::lexical(file)) == Standing::Covered)
@@ -62,6 +63,7 @@ pub(super) fn is_grantable(subject: &ParsedRequest<'_>, territory: Territory<'_>
 pub fn offers(request: &PermissionRequest, territory: Territory<'_>) -> Vec<Offer> {
     let subject = ParsedRequest::of(request);
     match (&subject.line, request) {
+        _ if subject.leaves_sandbox() => Vec::new(),
         (Some(Typed::Line(_)), _) if guarded_file(request, territory).is_some() => Vec::new(),
         (Some(Typed::Line(line)), _) => line
             .offers()

@@ -45,7 +45,8 @@ const HOME: &str = "it belongs to Baton itself";
 /// Why kernel file systems need approval each time.
 const KERNEL: &str = "it is a view of the running system";
 /// Files in a session's directory that only Baton writes.
-const BOOKKEEPING: [&str; 5] = ["rewind", "checkpoints", "events.jsonl", "session.db", "workspace.yaml"];
+const BOOKKEEPING: [&str; 6] =
+    ["rewind", "checkpoints", "events.jsonl", "session.db", "workspace.yaml", "held-files"];
 
 const GIT: &str = "git runs programs that are named there";
 const VERSIONS: &str = "a version control system runs programs that are named there";

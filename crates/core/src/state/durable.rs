@@ -7,8 +7,10 @@ use std::sync::Arc;
 use baton_protocol::event::{
     AgentMode, Hold, LoginRequested, PermissionMode, Prompt, TokenCounts, WorkContext,
 };
+use baton_protocol::permission::PermissionRequest;
 use baton_protocol::rules::Rules;
-use baton_protocol::{EventId, Json, PromptId, Timestamp};
+use baton_protocol::sandbox::{SandboxChoice, Wall};
+use baton_protocol::{EventId, Json, PromptId, RequestId, Timestamp};
 use rpds::QueueSync;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -51,6 +53,12 @@ pub struct Durable {
     /// Pending logins at MCP servers. They belong to no turn: a turn goes on without the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub logins: Vec<Arc<LoginRequested>>,
+    /// Pending requests of programs in the sandbox. They belong to no stage of a call: the program may have stopped waiting.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub walls: Vec<Arc<WallRequest>>,
+    /// Answers about origins that programs in the sandbox may reach, or may not, until a turn ends.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub origins: BTreeMap<String, Admission>,
     /// Usage so far.
     pub totals: Totals,
     /// Parts of the history removed by rewinds.
@@ -77,11 +85,38 @@ impl Durable {
         }
     }
 
+    /// Returns a pending request of a program in the sandbox.
+    #[must_use]
+    pub fn wall_of(&self, request: &RequestId) -> Option<&Arc<WallRequest>> {
+        self.walls.iter().find(|wall| wall.request == *request)
+    }
+
     /// Returns the agent mode in effect: that of the running turn, or the session's.
     #[must_use]
     pub fn mode(&self) -> AgentMode {
         self.turn.as_ref().and_then(|turn| turn.mode).unwrap_or(self.facts.mode)
     }
+}
+
+/// A pending request of a program in the sandbox.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WallRequest {
+    /// Its id.
+    pub request: RequestId,
+    /// What permission is asked for.
+    pub wants: PermissionRequest,
+    /// What the program wants.
+    pub wall: Wall,
+}
+
+/// Answer of a person about an origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Admission {
+    /// Programs may reach it.
+    Admitted,
+    /// They may not, and need not ask again.
+    Denied,
 }
 
 /// Durable settings of a session.
@@ -112,6 +147,9 @@ pub struct Facts {
     pub summaries: u32,
     /// Whether files are snapshotted before tools change them.
     pub tracks_files: bool,
+    /// Sandbox of the session's programs; none means that of the location or the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxChoice>,
 }
 
 /// A prompt or command in the inbox.

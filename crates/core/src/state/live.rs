@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use baton_protocol::sandbox::SandboxChoice;
 use baton_protocol::{AgentId, ClientId, PromptId, RequestId, ToolCallId};
 use serde::{Deserialize, Serialize};
 
 use super::CallKey;
-use crate::ask::{AnswerRequest, Consent, Elicit, InvokeCommand, ReplyTo, RunAgent, Sample};
+use crate::ask::{AnswerRequest, Consent, Elicit, InvokeCommand, ReplyTo, RequestHost, RunAgent, Sample};
 use crate::input::Profile;
 use crate::output::{Work, WorkId};
 
@@ -59,6 +60,27 @@ pub struct Live {
     /// Files that engines act on when they are started, which no write grant covers.
     #[serde(default)]
     pub engine_files: Arc<[String]>,
+    /// The sandbox of a session that has none of its own, and whether there is one.
+    #[serde(default)]
+    pub sandbox: SandboxBase,
+    /// Programs that wait to reach a host, by the request.
+    #[serde(default)]
+    pub waiting_for_hosts: BTreeMap<RequestId, Vec<ReplyTo<RequestHost>>>,
+}
+
+/// What a server contributes to the sandbox of its sessions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SandboxBase {
+    /// Sandbox of a session that has none of its own.
+    pub default: Arc<SandboxChoice>,
+    /// Why the system cannot enforce a policy, and what to do; none if it can.
+    pub missing: Option<String>,
+}
+
+impl Default for SandboxBase {
+    fn default() -> Self {
+        Self { default: Arc::default(), missing: Some("this server has no sandbox".into()) }
+    }
 }
 
 impl Live {

@@ -7,13 +7,14 @@ mod live;
 mod turn;
 
 use baton_protocol::event::SendMode;
+use baton_protocol::sandbox::{SandboxChoice, SandboxLevel};
 use baton_protocol::{PromptId, SessionId};
 use serde::{Deserialize, Serialize};
 
 pub use self::agent::{AgentEnding, AgentOutcome, SubAgent};
 pub use self::call::{Call, CallKey, CallStage};
-pub use self::durable::{Accepted, Durable, Facts, Totals};
-pub use self::live::{ClientRequest, Live, ShownAs};
+pub use self::durable::{Accepted, Admission, Durable, Facts, Totals, WallRequest};
+pub use self::live::{ClientRequest, Live, SandboxBase, ShownAs};
 pub use self::turn::{Stage, Turn};
 use crate::output::Work;
 
@@ -45,6 +46,23 @@ impl Session {
         let mut session = Self { id, durable, live: Live::default() };
         session.live.is_recovered = session.is_busy();
         session
+    }
+
+    /// Returns the sandbox that is set for the session's programs: one that was chosen for the session, else one that was
+    /// chosen in the configuration, else the default of the session's kind.
+    #[must_use]
+    pub fn sandbox(&self) -> &SandboxChoice {
+        let configured = &*self.live.sandbox.default;
+        match &self.durable.facts.sandbox {
+            Some(own) if own.chosen || !configured.chosen => own,
+            _ => configured,
+        }
+    }
+
+    /// Returns the level that holds for the session's programs now: off where the system has no sandbox.
+    #[must_use]
+    pub fn sandbox_level(&self) -> SandboxLevel {
+        if self.live.sandbox.missing.is_none() { self.sandbox().policy.level } else { SandboxLevel::Off }
     }
 
     /// Returns the queue, in order: items that have not been started, without prompts that steer a turn.

@@ -19,6 +19,7 @@ use baton_protocol::{AgentId, Json, ToolCallId};
 use serde_json::json;
 
 use super::Step;
+use super::walls::is_beside_turns;
 use crate::ask::{AgentReport, ReplyTo, RunAgent, Serve, StartAgent, StopAgent};
 use crate::output::Work;
 use crate::results::{AgentLimits, Handoff};
@@ -339,8 +340,10 @@ impl Step<'_> {
     /// Whether only agents work on the turn.
     pub(super) fn is_waiting_for_agents(&self) -> bool {
         let live = &self.session.live;
-        let is_independent =
-            |work: &Work| matches!(work, Work::DeliverQuestion { .. } | Work::RunCommand { .. });
+        let is_independent = |work: &Work| {
+            matches!(work, Work::DeliverQuestion { .. } | Work::RunCommand { .. })
+                || is_beside_turns(work, &self.session.durable.walls)
+        };
         let is_main = |work: &Work| work.agent().is_none() && !is_independent(work);
         !live.is_recovered
             && self.turn().is_some_and(|turn| turn.engine.is_none() && turn.stage == Stage::Ready)

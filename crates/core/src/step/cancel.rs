@@ -8,6 +8,7 @@ use baton_protocol::event::{
 use baton_protocol::tool::ToolResult;
 
 use super::Step;
+use super::walls::is_beside_turns;
 use crate::ask::{self, ReplyTo, Serve, Suspend, Withdraw, Withdrawn};
 use crate::output::INTERRUPTED;
 use crate::state::Stage;
@@ -65,7 +66,8 @@ impl Serve<Withdraw> for Step<'_> {
 impl Step<'_> {
     /// Stops all work, and gives the turn and all prompts of the inbox the same outcome.
     pub(super) fn end_all_work(&mut self, outcome: Outcome, reason: &str) {
-        self.stop_where(|_| true);
+        let walls = self.session.durable.walls.clone();
+        self.stop_where(|work| !is_beside_turns(work, &walls));
         self.session.live.is_recovered = false;
         self.forget_engine();
         self.end_turn(outcome, reason);
@@ -102,6 +104,7 @@ impl Step<'_> {
     pub(super) fn close(&mut self, reason: &str, shutdown_type: ShutdownType) {
         self.end_all_work(Outcome::Cancelled, reason);
         self.drop_asks(|_, _| true);
+        self.leave_walls();
         let durable = &self.session.durable;
         self.record(SessionShutdown {
             shutdown_type,

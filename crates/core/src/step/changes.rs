@@ -5,11 +5,12 @@ use std::sync::Arc;
 use baton_protocol::Author;
 use baton_protocol::event::{
     AgentMode, ApprovalsChanged, Body, ContextChanged, ModeChanged, ModelChange, PermissionsChanged, Renamed,
-    RulesChanged, SessionError, SessionInfo, SessionWarning, TitleChanged,
+    RulesChanged, SandboxChanged, SessionError, SessionInfo, SessionWarning, TitleChanged,
 };
 
 use super::Step;
 use crate::ask::{Amend, Change, LogLevel, ReplyTo, Serve};
+use crate::state::Admission;
 
 /// Type of messages that clients log.
 const NOTIFICATION: &str = "notification";
@@ -39,6 +40,10 @@ impl Serve<Amend> for Step<'_> {
             Change::Permissions(mode) => {
                 PermissionsChanged { previous_mode: facts.permissions, mode, by }.into()
             }
+            Change::Sandbox(choice) if facts.sandbox.as_ref() == choice.as_deref() => {
+                return self.reply(to, None);
+            }
+            Change::Sandbox(choice) => SandboxChanged { choice: choice.map(|choice| *choice), by }.into(),
             Change::Rules { edit, by } => {
                 let rules = edit.applied_to(&self.session.durable.rules);
                 if rules == *self.session.durable.rules {
@@ -54,7 +59,10 @@ impl Serve<Amend> for Step<'_> {
             }
             Change::Revoke { grant, by } => {
                 let held = &self.session.durable.grants;
-                if held.iter().all(|known| grant.is_some() && known.id != grant) {
+                // An answer about a host holds for a while, as a grant does.
+                let admits =
+                    self.session.durable.origins.values().any(|answer| *answer == Admission::Admitted);
+                if !admits && held.iter().all(|known| grant.is_some() && known.id != grant) {
                     return self.reply(to, None);
                 }
                 ApprovalsChanged { revoked: grant, by: Some(by), ..ApprovalsChanged::default() }.into()

@@ -57,6 +57,7 @@ impl Serve<Consent> for Step<'_> {
                 permission_request: (*ask.wants).clone(),
                 resolved_by_hook: None,
                 requires_user: None,
+                wall: None,
             }),
         };
         self.session.live.asks.insert(request_id, ClientRequest::Consent(to, Arc::new(ask), shown));

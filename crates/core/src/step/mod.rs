@@ -23,6 +23,7 @@ pub mod recover;
 pub mod requests;
 pub mod rounds;
 pub mod switch;
+pub mod walls;
 
 use baton_protocol::event::{AssistantIdle, Body, Outcome, SessionIdle, SessionStart, TurnSettled};
 use baton_protocol::{AgentId, Event, EventId, PromptId};
@@ -56,7 +57,7 @@ struct Step<'a> {
 impl Step<'_> {
     fn take(&mut self, input: Input) {
         match input {
-            Input::Create { context, model, reasoning_effort, version, by } => {
+            Input::Create { context, model, reasoning_effort, version, by, sandbox } => {
                 self.record(SessionStart {
                     session_id: self.session.id.clone(),
                     version: HISTORY_VERSION,
@@ -69,6 +70,7 @@ impl Step<'_> {
                     remote_steerable: Some(false),
                     already_in_use: Some(false),
                     by,
+                    sandbox: sandbox.map(|sandbox| *sandbox),
                 });
             }
             Input::Attach { client, profile, arrival } => self.attach(client, profile, arrival),
@@ -120,6 +122,10 @@ impl Step<'_> {
             (Work::SaveGrant { request, location_key, approval, by, .. }, WorkResult::SaveGrant(saved)) => {
                 self.grant_saved(&request, location_key, approval, by, saved);
             }
+            (Work::RestoreFile { approved, path, .. }, WorkResult::HeldFile(restored)) => {
+                self.file_restored(approved, &path, restored);
+            }
+            (Work::DropFile { .. }, WorkResult::HeldFile(dropped)) => self.file_dropped(dropped),
             (Work::Review, WorkResult::Review(go_on)) => self.turn_reviewed(go_on),
             (Work::Drive { .. }, WorkResult::Drive(outcome)) => self.engine_finished(outcome),
             (Work::DeliverQuestion { .. }, _) => {}

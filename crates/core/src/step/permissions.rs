@@ -6,13 +6,14 @@ use baton_protocol::event::{
     ApprovalsChanged, PermissionCompleted, PermissionMode, PermissionRequested, ToolStart, TurnStart,
 };
 use baton_protocol::permission::{Approval, PermissionOutcome, PermissionRequest, Verdict};
+use baton_protocol::sandbox::Wall;
 use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{AgentId, Author, RequestId, ToolCallId};
 
 use super::Step;
 use crate::ask::{AnswerOutcome, AnswerRequest, ReplyTo};
 use crate::output::{Work, denial};
-use crate::policy::{self, Advice, Decision, ParsedRequest, Reason, Situation};
+use crate::policy::{self, Advice, Decision, NotOffered, ParsedRequest, Reason, Situation};
 use crate::results::{Route, TRUST_TOOL, TrustQuestion, TrustTerm};
 use crate::state::{Call, CallKey, CallStage, Session};
 
@@ -24,6 +25,17 @@ impl Step<'_> {
         wants: PermissionRequest,
         asked: &Asked,
     ) -> RequestId {
+        self.open_permission(agent, wants, asked, None)
+    }
+
+    /// Opens a permission request, for a call or for a program that has met a wall of the sandbox.
+    pub(super) fn open_permission(
+        &mut self,
+        agent: Option<&AgentId>,
+        wants: PermissionRequest,
+        asked: &Asked,
+        wall: Option<Wall>,
+    ) -> RequestId {
         let wants = explained(wants, asked);
         let request_id = RequestId(self.stamp.text_id());
         let requested = PermissionRequested {
@@ -32,6 +44,7 @@ impl Step<'_> {
             permission_request: wants,
             resolved_by_hook: None,
             requires_user: (asked.reason == Reason::Advice).then_some(true),
+            wall,
         };
         self.record_for(agent, requested);
         request_id
@@ -103,6 +116,7 @@ impl Step<'_> {
             territory: durable.territory(live, cwd),
             advice,
             cwd: &durable.facts.context.cwd,
+            sandbox: self.session.sandbox_level(),
         };
         subject.decide(&situation)
     }
@@ -118,21 +132,11 @@ impl Step<'_> {
         verdict: Verdict,
         by: Author,
     ) {
-        let Session { durable, live, .. } = &*self.session;
-        let offered =
-            |named: &Option<Approval>| policy::grant_of(wants, durable.territory(live, None), named.as_ref());
-        let given = match &verdict {
-            Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. }
-                if policy::is_denied(wants, &durable.rules) =>
-            {
-                self.apply_verdict(request, call, wants, Verdict::DeniedByRules, None, Decider::Rules);
-                return self.reply_after_records(to);
-            }
-            Verdict::ApproveForSession(named) => offered(named).map(Some),
-            Verdict::ApproveForLocation { approval, .. } => offered(approval).map(Some),
-            _ => Ok(None),
-        };
-        match (given, verdict) {
+        if is_approval(&verdict) && policy::is_denied(wants, &self.session.durable.rules) {
+            self.apply_verdict(request, call, wants, Verdict::DeniedByRules, None, Decider::Rules);
+            return self.reply_after_records(to);
+        }
+        match (self.grant_in(wants, &verdict), verdict) {
             (Err(refused), _) => self.reply(to, AnswerOutcome::NotOffered(refused.to_string())),
             (Ok(Some(approval)), Verdict::ApproveForLocation { location_key, .. }) => {
                 self.session.live.claimed.insert(request.clone(), to);
@@ -148,6 +152,24 @@ impl Step<'_> {
         }
     }
 
+    /// Returns the grant that an answer gives, if it gives one.
+    ///
+    /// # Errors
+    /// If the request does not offer it.
+    pub(super) fn grant_in(
+        &self,
+        wants: &PermissionRequest,
+        verdict: &Verdict,
+    ) -> Result<Option<Approval>, NotOffered> {
+        let Session { durable, live, .. } = &*self.session;
+        let named = match verdict {
+            Verdict::ApproveForSession(named) => named,
+            Verdict::ApproveForLocation { approval, .. } => approval,
+            _ => return Ok(None),
+        };
+        policy::grant_of(wants, durable.territory(live, None), named.as_ref()).map(Some)
+    }
+
     /// Handles the result of storing a grant for a location. If that failed, the request is open again.
     pub(super) fn grant_saved(
         &mut self,
@@ -157,6 +179,11 @@ impl Step<'_> {
         by: Author,
         saved: Result<(), String>,
     ) {
+        let (key, author) = (Some(location_key.clone()), by.clone());
+        let given = Given { approval: approval.clone(), location_key: key, by: author };
+        if self.host_grant_saved(request, given, &saved) {
+            return;
+        }
         let Some(to) = self.session.live.claimed.remove(request) else { return };
         let Some(call) = self.call_waiting_for(request).cloned() else {
             return self.reply(to, AnswerOutcome::TooLate);
@@ -221,7 +248,7 @@ impl Step<'_> {
         let completed = PermissionCompleted {
             request_id: request.clone(),
             tool_call_id: Some(call.id.clone()),
-            result: outcome_of(&verdict, given.as_ref()),
+            result: decider.outcome(&verdict, given.as_ref()),
             by: decider.author(),
         };
         self.record_for(call.agent.as_ref(), completed);
@@ -270,22 +297,43 @@ pub(super) struct Asked {
     grantable: bool,
 }
 
+impl Asked {
+    /// Whether a deny rule may name the request.
+    pub(super) fn is_doubted(&self) -> bool {
+        matches!(self.reason, Reason::MayBeDenied(_))
+    }
+}
+
+/// Whether an answer approves.
+pub(super) fn is_approval(verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => true,
+        Verdict::Reject { .. } | Verdict::UserNotAvailable | Verdict::DeniedByRules => false,
+    }
+}
+
 /// Completes a request with what the policy knows: whether it offers a grant, and why it is asked.
 fn explained(wants: PermissionRequest, Asked { reason, grantable }: &Asked) -> PermissionRequest {
     let mut wants = policy::marked(wants, *grantable);
     let is_shown = matches!(reason, Reason::MayBeDenied(_) | Reason::Repository(_) | Reason::Guarded(_));
+    // Said in any case: that a command leaves the sandbox may not be why it is asked.
+    let leaving = policy::leaving(&wants);
+    let shown: Vec<String> =
+        leaving.iter().chain(is_shown.then_some(reason)).map(Reason::to_string).collect();
     if let PermissionRequest::Shell { warning, .. } = &mut wants
-        && is_shown
+        && !shown.is_empty()
     {
-        *warning = Some(reason.to_string());
+        *warning = Some(shown.join("; "));
     }
     wants
 }
 
 /// The author of a decision about a request.
-enum Decider {
-    /// A deny rule.
+pub(super) enum Decider {
+    /// The policy.
     Rules,
+    /// A newer request for the same.
+    Replaced,
     /// A client that was shown the request.
     Client(Author),
     /// A client that approves everything.
@@ -293,9 +341,9 @@ enum Decider {
 }
 
 impl Decider {
-    fn author(self) -> Option<Author> {
+    pub(super) fn author(self) -> Option<Author> {
         match self {
-            Self::Rules => None,
+            Self::Rules | Self::Replaced => None,
             Self::Client(by) | Self::Unattended(by) => Some(by),
         }
     }
@@ -304,7 +352,17 @@ impl Decider {
     fn trust_term(&self) -> TrustTerm {
         match self {
             Self::Client(_) => TrustTerm::UntilChanged,
-            Self::Rules | Self::Unattended(_) => TrustTerm::Session,
+            Self::Rules | Self::Replaced | Self::Unattended(_) => TrustTerm::Session,
+        }
+    }
+
+    /// Returns the outcome of a permission request, as clients see it.
+    pub(super) fn outcome(&self, verdict: &Verdict, given: Option<&Given>) -> PermissionOutcome {
+        match self {
+            Self::Replaced => {
+                PermissionOutcome::Cancelled { reason: Some("a newer request replaces it".into()) }
+            }
+            Self::Rules | Self::Client(_) | Self::Unattended(_) => outcome_of(verdict, given),
         }
     }
 }
@@ -315,11 +373,11 @@ fn is_trust_question(call: &Call, wants: &PermissionRequest) -> bool {
 }
 
 /// A grant that is part of an answer.
-struct Given {
-    approval: Approval,
+pub(super) struct Given {
+    pub(super) approval: Approval,
     /// Location that it is stored for; none for a grant of the session.
-    location_key: Option<String>,
-    by: Author,
+    pub(super) location_key: Option<String>,
+    pub(super) by: Author,
 }
 
 /// Returns the outcome of a permission request, as clients see it.

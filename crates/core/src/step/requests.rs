@@ -37,6 +37,9 @@ impl Step<'_> {
         if self.session.durable.logins.iter().any(|login| login.request_id == *request) {
             return self.answer_login(to, request, &answer, by);
         }
+        if let Some(wall) = self.session.durable.wall_of(request).cloned() {
+            return self.answer_wall(to, &wall, answer);
+        }
         if self.session.live.client_command.is_some_and(|command| request_of(command) == *request) {
             return self.answer_command(to, &answer);
         }

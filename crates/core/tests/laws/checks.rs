@@ -83,9 +83,10 @@ pub(super) fn check_now(world: &World) {
         ClientRequest::Consent(to, ..) => to.id(),
         ClientRequest::InvokeCommand(to, _) => to.id(),
     });
+    let waiting = live.waiting_for_hosts.values().flatten().map(|to| to.id());
     let awaited = live.awaited_agents.values().map(|(to, _)| to.id());
     let unanswered: BTreeSet<AskId> =
-        asking.chain(awaited).chain(live.claimed.values().map(|to| to.id())).collect();
+        asking.chain(waiting).chain(awaited).chain(live.claimed.values().map(|to| to.id())).collect();
     assert_eq!(unanswered, world.pending, "the session remembers every ask without a reply");
     let mut parent = None;
     for (_, event) in world.counting() {

@@ -1,10 +1,10 @@
 //! Operations on a session, and results and answers for them.
 
 use baton_core::{CallStage, Prepared, RequestAnswer, Route, Withdrawn, Work, WorkResult};
-use baton_protocol::AgentId;
 use baton_protocol::event::{ExecutionMode, PlanAction, Question, SendMode, SessionError, SwitchAnswer};
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
+use baton_protocol::{AgentId, Author};
 use proptest::prelude::*;
 
 use crate::world::*;
@@ -22,6 +22,10 @@ pub(super) enum Op {
     Elicit,
     /// Asks the other clients to run a command.
     Invoke,
+    /// A program in the sandbox wants to reach a host.
+    Connect(usize),
+    /// A program in the sandbox has created a file that acts.
+    CreateFile(usize),
     /// Registers or unregisters a client as a runner.
     RegisterRunner(u64, bool),
     /// Edits the queue at one of its items, or at one that never existed.
@@ -69,6 +73,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
         1 => prop_oneof![Just(Withdrawn::All), Just(Withdrawn::Newest)].prop_map(Op::Withdraw),
         2 => Just(Op::Enqueue),
         1 => prop_oneof![Just(Op::Elicit), Just(Op::Invoke)],
+        2 => prop_oneof![any::<usize>().prop_map(Op::Connect), any::<usize>().prop_map(Op::CreateFile)],
         1 => (1u64..4, any::<bool>()).prop_map(|(client, registered)| Op::RegisterRunner(client, registered)),
         2 => (any::<usize>(), any::<usize>()).prop_map(|(which, how)| Op::EditQueue { which, how }),
         1 => any::<usize>().prop_map(Op::Rewind),
@@ -120,6 +125,10 @@ pub(super) fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId])
         }
         Work::SaveGrant { .. } if how.is_multiple_of(2) => WorkResult::SaveGrant(Err("disk full".into())),
         Work::SaveGrant { .. } => WorkResult::SaveGrant(Ok(())),
+        Work::RestoreFile { .. } | Work::DropFile { .. } if how % 3 == 1 => {
+            WorkResult::HeldFile(Err("exists".into()))
+        }
+        Work::RestoreFile { .. } | Work::DropFile { .. } => WorkResult::HeldFile(Ok(())),
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,
         Work::Review => WorkResult::Review(None),
         Work::Drive { .. } if how.is_multiple_of(4) => WorkResult::Drive(Err(SessionError::default())),
@@ -129,6 +138,18 @@ pub(super) fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId])
 
 pub(super) const YES: RequestAnswer = RequestAnswer::Switch(SwitchAnswer::Yes);
 pub(super) const YES_ALWAYS: RequestAnswer = RequestAnswer::Switch(SwitchAnswer::YesAlways);
+
+/// An answer to a request of a program in the sandbox; sometimes of the wrong kind.
+pub(super) fn wall_answer(how: usize) -> RequestAnswer {
+    match how % 6 {
+        0 => reject(),
+        1 => permission_answer(Verdict::ApproveForSession(None)),
+        2 => permission_answer(Verdict::ApproveForLocation { approval: None, location_key: String::new() }),
+        3 => RequestAnswer::ApproveUnattended(Author::http()),
+        4 => RequestAnswer::NoUser,
+        _ => approve(),
+    }
+}
 
 /// An answer to a request of a call; sometimes of the wrong kind.
 pub(super) fn answer_for(stage: &CallStage, how: usize) -> RequestAnswer {

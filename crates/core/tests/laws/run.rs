@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use baton_core::ask::{
-    DuplicateQueued, Elicit, Elicited, HoldQueue, InsertPrompt, MoveQueued, RewordQueued, SteerQueued,
-    Suspend,
+    DuplicateQueued, Elicit, Elicited, HoldQueue, InsertPrompt, MoveQueued, ReportFile, RequestHost,
+    RewordQueued, SteerQueued, Suspend,
 };
 use baton_core::{AnswerOutcome, AskId, CallStage, ClientRequest, EngineReport, RequestAnswer, Route, Work};
 use baton_protocol::event::Prompt;
@@ -12,7 +12,7 @@ use baton_protocol::tool::{SlashCommand, ToolResult};
 use baton_protocol::{ClientId, Json, PromptId, RequestId, ToolCallId};
 
 use crate::checks::{check_serialisation, is_delivery};
-use crate::ops::{Op, YES, YES_ALWAYS, answer_for, result_of};
+use crate::ops::{Op, YES, YES_ALWAYS, answer_for, result_of, wall_answer};
 use crate::world::*;
 
 /// A session under a sequence of operations.
@@ -56,6 +56,14 @@ impl Run {
             Op::Invoke => {
                 self.world.invoke("deploy");
             }
+            Op::Connect(which) => {
+                let origin = format!("https://{}.example", which % 3);
+                self.world.send(RequestHost { call: self.some_call(), origin });
+            }
+            Op::CreateFile(which) => {
+                let (path, kept) = (format!(".envrc{}", which % 3), self.world.log.len().to_string());
+                drop(self.world.ask(ReportFile { call: self.some_call(), path, kept, content: "x".into() }));
+            }
             Op::RegisterRunner(client, registered) => self.world.register_runner(*client, *registered),
             Op::EditQueue { which, how } => self.edit_queue(*which, *how),
             Op::Rewind(which) => self.world.rewind(*which),
@@ -86,6 +94,12 @@ impl Run {
                 self.world.crash();
             }
         }
+    }
+
+    /// The call of some program: an open one, or one that never existed.
+    fn some_call(&self) -> Option<ToolCallId> {
+        let mut calls = self.world.session.durable.turn.iter().flat_map(|turn| turn.open_calls());
+        Some(calls.next().map_or_else(|| "never".into(), |call| call.id.clone()))
     }
 
     fn finish(&mut self, which: usize, how: usize) {
@@ -191,6 +205,12 @@ impl Run {
                 self.give(&request, answer);
             }
         }
+        let walls = &self.world.session.durable.walls;
+        if let Some(request) = walls.get(which % (walls.len() + 1)).map(|wall| wall.request.clone()) {
+            for how in [how, how / 2] {
+                self.give(&request, wall_answer(how));
+            }
+        }
         let open = self.world.open_requests();
         let unknown = (RequestId::from("never"), CallStage::Started);
         let (request, stage) = open.get(which % (open.len() + 1)).unwrap_or(&unknown).clone();
@@ -215,6 +235,8 @@ impl Run {
                 self.give(&request, YES);
             } else if let Some(request) = self.world.command() {
                 self.give(&request, RequestAnswer::Command { by: ClientId(9), error: None });
+            } else if let Some(wall) = self.world.session.durable.walls.first().cloned() {
+                self.give(&wall.request, approve());
             } else if let Some((request, stage)) = self.world.open_requests().first() {
                 self.give(request, answer_for(stage, 1));
             } else {

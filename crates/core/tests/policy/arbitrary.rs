@@ -7,6 +7,7 @@ use baton_core::policy::{Advice, Grant, offers, with_offers};
 use baton_protocol::event::PermissionMode;
 use baton_protocol::permission::{Approval, PermissionRequest, PossibleUrl};
 use baton_protocol::rules::{LocationRules, Rule, RuleKind, Rules};
+use baton_protocol::sandbox::SandboxLevel;
 use proptest::prelude::*;
 
 /// Pieces of shell lines: plain, risky and opaque.
@@ -92,9 +93,11 @@ pub(crate) fn request() -> impl Strategy<Value = PermissionRequest> {
         proptest::option::of(pick(PATHS)),
         proptest::option::of(pick(URLS)),
         proptest::bool::weighted(0.3),
+        proptest::option::of(level()),
+        proptest::bool::weighted(0.2),
     );
     prop_oneof![
-        4 => shell.prop_map(|(text, typed, path, url, runs)| PermissionRequest::Shell {
+        4 => shell.prop_map(|(text, typed, path, url, runs, sandbox, leaves)| PermissionRequest::Shell {
             tool_call_id: None,
             full_command_text: text,
             intention: String::new(),
@@ -106,9 +109,9 @@ pub(crate) fn request() -> impl Strategy<Value = PermissionRequest> {
             warning: None,
             input_to: typed.then(|| "shell-1".to_owned()),
             repository_runs: runs.then(|| "filter.x.clean".to_owned()),
-            sandbox: None,
-            request_sandbox_bypass: None,
-            request_sandbox_bypass_reason: None,
+            sandbox: sandbox.filter(|level| level.is_inside() && !leaves),
+            request_sandbox_bypass: leaves.then_some(true),
+            request_sandbox_bypass_reason: leaves.then(|| "it needs the network".to_owned()),
         }),
         2 => pick(PATHS).prop_map(|file_name| PermissionRequest::Write {
             tool_call_id: None,
@@ -194,10 +197,14 @@ pub(crate) fn grants() -> impl Strategy<Value = Vec<Grant>> {
     })
 }
 
+pub(crate) fn level() -> impl Strategy<Value = SandboxLevel> {
+    proptest::sample::select(SandboxLevel::ALL.to_vec())
+}
+
 pub(crate) fn mode() -> impl Strategy<Value = PermissionMode> {
     prop_oneof![Just(PermissionMode::Manual), Just(PermissionMode::Assisted), Just(PermissionMode::AllowAll)]
 }
 
 pub(crate) fn advice() -> impl Strategy<Value = Advice> {
-    prop_oneof![Just(Advice::None), Just(Advice::Allow), Just(Advice::Ask)]
+    prop_oneof![Just(Advice::None), Just(Advice::Allow), Just(Advice::EachTime), Just(Advice::Ask)]
 }

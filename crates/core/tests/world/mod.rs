@@ -59,6 +59,7 @@ impl World {
             reasoning_effort: None,
             version: "test".into(),
             by: None,
+            sandbox: None,
         });
         world.attach(1, &["client_tool"]);
         world

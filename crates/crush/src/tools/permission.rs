@@ -49,7 +49,10 @@ impl Dialog {
             path: cwd.to_owned(),
         };
         match request {
-            ProtocolRequest::Shell { full_command_text, intention, .. } => {
+            ProtocolRequest::Shell { full_command_text, intention, warning, .. } => {
+                // The dialog has no place of its own for them.
+                let notes = warning.iter().cloned().chain(request.sandbox_note());
+                let intention = &notes.fold(intention.clone(), |text, note| format!("{text} ({note})"));
                 let params = json!({
                     "description": intention, "command": full_command_text, "working_dir": cwd,
                     "run_in_background": false, "auto_background_after": 0,
@@ -155,6 +158,18 @@ mod tests {
         let expected =
             json!({"file_path": "/work/a/b.txt", "old_content": "one\nsame\n", "new_content": "two\nsame\n"});
         assert_eq!(write["params"], expected);
+    }
+
+    #[test]
+    fn dialog_says_where_a_command_runs() {
+        let shell = |more: Value| {
+            let mut wants = json!({ "kind": "shell", "fullCommandText": "ls", "intention": "List" });
+            wants.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            ask(&baton_json::from_value(&wants).unwrap())["description"].clone()
+        };
+        assert_eq!(shell(json!({ "sandbox": "workspace" })), "List (runs in the sandbox: workspace)");
+        assert_eq!(shell(json!({ "warning": "it runs outside" })), "List (it runs outside)");
+        assert_eq!(shell(json!({})), "List");
     }
 
     /// The terminal decodes parameters by tool name, and a client tool named `bash` can have any.

@@ -157,6 +157,17 @@ impl Directory {
         temporary.persist_new(&name)
     }
 
+    /// Creates a file that must not exist, with this mode, and missing directories, atomically.
+    ///
+    /// # Errors
+    /// As [`Directory::create`].
+    pub fn create_with_mode(&self, path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+        let (parent, name) = self.parent(path, Missing::Create)?;
+        let temporary = Temporary::create(&parent, Mode::RUSR | Mode::WUSR, contents)?;
+        temporary.file.set_permissions(Permissions::from_mode(mode))?;
+        temporary.persist_new(&name)
+    }
+
     /// Replaces the contents of an existing regular file atomically. Its mode stays.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ mod queue;
 mod render;
 mod requests;
 mod routes;
+mod sandbox;
 mod search;
 mod sessions;
 mod skills;
@@ -45,6 +46,7 @@ pub(super) use self::types::RequestView;
         sessions::change,
         sessions::delete,
         sessions::resume,
+        sandbox::set,
         prompts::send,
         prompts::show,
         prompts::cancel,

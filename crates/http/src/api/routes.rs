@@ -9,8 +9,8 @@ use baton_service::Operation;
 use http::Method;
 
 use super::{
-    events, grants, history, mcp, notifications, plugins, prompts, queue, render, requests, search, sessions,
-    skills, state, system,
+    events, grants, history, mcp, notifications, plugins, prompts, queue, render, requests, sandbox, search,
+    sessions, skills, state, system,
 };
 use crate::guard::{MAX_PUBLIC_BODY, permit};
 use crate::{Shared, login};
@@ -53,6 +53,10 @@ impl Route {
         handler: H,
     ) -> Self {
         Self::new(Method::PATCH, Some(operation), path, MethodFilter::PATCH, handler)
+    }
+
+    fn put<H: Handler<T, Shared>, T: 'static>(operation: Operation, path: &'static str, handler: H) -> Self {
+        Self::new(Method::PUT, Some(operation), path, MethodFilter::PUT, handler)
     }
 
     fn delete<H: Handler<T, Shared>, T: 'static>(
@@ -113,6 +117,7 @@ fn one_session() -> Vec<Route> {
         Route::delete(Op::DeleteSession, "/api/sessions/{id}", sessions::delete),
         Route::post(Op::ResumeSession, "/api/sessions/{id}/resume", sessions::resume),
         Route::get(Op::ShowSessionState, "/api/sessions/{id}/state", state::show),
+        Route::put(Op::SetSandbox, "/api/sessions/{id}/sandbox", sandbox::set),
         Route::post(Op::ForkSession, "/api/sessions/{id}/fork", history::fork),
         Route::get(Op::ExportSession, "/api/sessions/{id}/export", history::export),
         Route::get(Op::PreviewRewind, "/api/sessions/{id}/rewind", history::preview),

@@ -15,12 +15,13 @@ use baton_protocol::{Author, SessionId};
 use baton_runtime::session::subscription::NoEvents;
 use baton_runtime::session::{Failure, JoinKind, JoinRequest};
 use baton_service::sessions::{CreateSession, DeleteSession, ListSessions, ShowSession};
-use baton_service::{AskError, Caller, OperationError, Service};
+use baton_service::{AskError, Caller, Operation, OperationError, Service};
 use baton_settings::{OptionsEdit, SettingsEdit};
 use baton_store::{StoreError, Summary};
 use http::StatusCode;
 
 use super::extract::{By, JsonBody, PathParams, QueryParams, session_id};
+use super::sandbox::NewSandbox;
 use super::types::{Limit, ListQuery, NewSession, SessionChange, SessionList, SessionView};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -64,6 +65,9 @@ pub(super) async fn create(
         return Err(ApiError::unprocessable("no_such_directory", message));
     }
     let allow_all = new.allow_all_tools;
+    if new.sandbox.is_some() {
+        caller.permit(Operation::SetSandbox).map_err(OperationError::<Failure>::from)?;
+    }
     let joining = creating_client(&door.service, caller.author(), new)?;
     let client = joining.client;
     let create = CreateSession { id: id.clone(), joining, port: Arc::new(NoEvents) };
@@ -94,6 +98,7 @@ fn creating_client(service: &Service, user: Author, new: NewSession) -> Result<J
         enable_file_change_tracking: Some(new.track_files),
         provider: new.provider.map(ProviderConfig::try_from).transpose()?,
         keep: true,
+        sandbox: new.sandbox.map(NewSandbox::choice).transpose()?.map(Box::new),
         ..client_params()
     };
     Ok(temporary_client(service, Some(user), params, JoinKind::Create))

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::extract::{By, PathParams, session_id};
 use super::queue::QueuedItem;
+use super::sandbox::SandboxView;
 use super::sessions::view;
 use super::types::{ModeName, PermissionModeName, RequestView, SessionView};
 use crate::Shared;
@@ -24,6 +25,8 @@ pub(super) struct SessionState {
     /// Permission mode.
     #[schema(value_type = PermissionModeName)]
     permissions: PermissionMode,
+    /// What the programs of the session may touch.
+    sandbox: SandboxView,
     reasoning_effort: Option<String>,
     /// Whether a turn runs.
     running: bool,
@@ -83,6 +86,7 @@ pub(super) async fn show(
         session: view(&door, &caller, id).await?,
         mode: durable.mode(),
         permissions: durable.facts.permissions,
+        sandbox: SandboxView::of(&session),
         reasoning_effort: durable.facts.reasoning_effort.clone(),
         running: durable.turn.is_some(),
         left: session.live.is_recovered && session.is_busy(),

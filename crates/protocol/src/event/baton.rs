@@ -17,6 +17,7 @@ use crate::ids::{AgentId, Author, EventId, PromptId, RequestId, ToolCallId};
 use crate::json::Json;
 use crate::permission::Approval;
 use crate::rules::Rules;
+use crate::sandbox::SandboxChoice;
 
 /// When a prompt reaches the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -290,6 +291,16 @@ pub struct ApprovalsChanged {
 pub struct RulesChanged {
     /// In an `Arc`: shared with the session's state, and cheap to move.
     pub rules: Arc<Rules>,
+    pub by: Option<Author>,
+}
+
+/// The sandbox of the session's programs was set.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxChanged {
+    /// The policy from now on; none returns to that of the location or the configuration.
+    pub choice: Option<SandboxChoice>,
     pub by: Option<Author>,
 }
 

@@ -209,6 +209,7 @@ vocabulary! {
         ContextAdded = "baton.context_added",
         ApprovalsChanged = "baton.approvals_changed",
         RulesChanged = "baton.rules_changed",
+        SandboxChanged = "baton.sandbox_changed",
         ShellRun = "baton.shell_run",
         ShellStarted = "baton.shell_started",
         Renamed = "baton.renamed",

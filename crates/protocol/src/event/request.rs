@@ -7,6 +7,7 @@ use serde_with::skip_serializing_none;
 use crate::ids::{Author, RequestId, SessionId, ToolCallId};
 use crate::json::Json;
 use crate::permission::{PermissionOutcome, PermissionRequest};
+use crate::sandbox::Wall;
 use crate::tool::SlashCommand;
 
 /// A tool call waits for permission.
@@ -21,6 +22,10 @@ pub struct PermissionRequested {
     pub resolved_by_hook: Option<bool>,
     /// Whether a hook requires a user to decide: no client may approve it on its own.
     pub requires_user: Option<bool>,
+    /// The wall of the sandbox that a program has met while its call ran. The call itself does not wait for the answer.
+    /// Specific to Baton.
+    #[serde(rename = "batonWall")]
+    pub wall: Option<Wall>,
 }
 
 /// A permission request was decided, by a client or by a rule.

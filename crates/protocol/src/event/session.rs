@@ -6,6 +6,7 @@ use serde_with::skip_serializing_none;
 
 use crate::ids::{Author, EventId, SessionId};
 use crate::json::Json;
+use crate::sandbox::SandboxChoice;
 use crate::time::Timestamp;
 
 /// Where a session works: its directory, and the surrounding repository.
@@ -41,6 +42,9 @@ pub struct SessionStart {
     /// Who created it; none in histories of older versions. Specific to Baton.
     #[serde(rename = "batonBy")]
     pub by: Option<Author>,
+    /// Sandbox of the session's programs, if the session was created with one of its own. Specific to Baton.
+    #[serde(rename = "batonSandbox")]
+    pub sandbox: Option<SandboxChoice>,
 }
 
 /// A client resumed an existing session.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ids::ToolCallId;
 use crate::permission::PermissionRequest;
+use crate::sandbox::{SandboxChoice, SandboxLevel, SandboxPolicy, Wall};
 
 fn event(body: impl Into<Body>) -> Event {
     let body = body.into();
@@ -48,10 +49,42 @@ fn permission_request_round_trips() {
         prompt_request: None,
         resolved_by_hook: None,
         requires_user: None,
+        wall: None,
     };
     check(
         &event(requested),
         r#"{"type":"permission.requested","data":{"requestId":"r","permissionRequest":{"kind":"read","toolCallId":"call_1","path":"/tmp/a","intention":"Read file"}},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#,
+    );
+}
+
+#[test]
+fn requests_of_walls_and_changes_of_the_sandbox_round_trip() {
+    let requested = PermissionRequested {
+        request_id: "r".into(),
+        permission_request: PermissionRequest::Url {
+            tool_call_id: None,
+            url: "https://x.example".into(),
+            intention: String::new(),
+        },
+        prompt_request: None,
+        resolved_by_hook: None,
+        requires_user: None,
+        wall: Some(Wall::Host { origin: "https://x.example".into(), tool_call_id: Some("c".into()) }),
+    };
+    check(
+        &event(requested.clone()),
+        r#"{"type":"permission.requested","data":{"requestId":"r","permissionRequest":{"kind":"url","url":"https://x.example","intention":""},"batonWall":{"kind":"host","origin":"https://x.example","toolCallId":"c"}},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#,
+    );
+    let file = Some(Wall::File { path: ".envrc".into(), kept: "1".into(), tool_call_id: None });
+    let of_file = event(PermissionRequested { wall: file, ..requested });
+    let text = serde_json::to_string(&of_file).unwrap();
+    assert!(text.contains(r#""batonWall":{"kind":"file","path":".envrc","kept":"1"}"#), "{text}");
+    assert_eq!(Event::parse(&text).unwrap(), of_file);
+    let policy = SandboxPolicy::of(SandboxLevel::ReadOnly);
+    let changed = SandboxChanged { choice: Some(SandboxChoice { policy, chosen: true }), by: None };
+    check(
+        &event(changed),
+        r#"{"type":"baton.sandbox_changed","data":{"choice":{"policy":{"level":"read-only","network":"none"},"chosen":true}},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#,
     );
 }
 
@@ -92,6 +125,7 @@ fn requests_with_arguments_round_trip() {
             permission_request,
             resolved_by_hook: None,
             requires_user: None,
+            wall: None,
         };
         let event = event(requested);
         assert_eq!(Event::parse(&serde_json::to_string(&event).unwrap()).unwrap(), event);

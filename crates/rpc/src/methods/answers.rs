@@ -208,6 +208,8 @@ pub(super) fn elicitation(call: &Call<'_>) -> Handled {
 pub(super) fn pending_permissions(call: &Call<'_>) -> Handled {
     call.inspect(|view| {
         let calls = view.session.durable.turn.iter().flat_map(|turn| &turn.calls);
+        let walls = view.session.durable.walls.iter();
+        let walls = walls.map(|wall| json!({ "requestId": wall.request, "request": wall.wants.as_prompt() }));
         let items: Vec<Value> = calls
             .filter_map(|call| match &call.stage {
                 CallStage::AwaitingPermission { request, wants, .. } => {
@@ -215,6 +217,7 @@ pub(super) fn pending_permissions(call: &Call<'_>) -> Handled {
                 }
                 _ => None,
             })
+            .chain(walls)
             .collect();
         json!({ "items": items })
     })

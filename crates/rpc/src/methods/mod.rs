@@ -33,6 +33,7 @@ mod plugins;
 mod providers;
 mod queue;
 mod rewind;
+mod sandbox;
 mod send_and_wait;
 mod server;
 mod session_list;
@@ -391,6 +392,18 @@ const METHODS: &[(&str, Operation, Handler)] = &{
         ("session.workflow.log", Op::RunWorkflows, workflows::route),
         ("session.workflow.journal.get", Op::RunWorkflows, workflows::route),
         ("session.workflow.journal.put", Op::RunWorkflows, workflows::route),
+        ("session.sandbox.getEnforcementStatus", Op::ShowSessionState, sandbox::enforcement),
+        ("session.sandbox.getCredentialSuggestions", Op::ShowSessionState, sandbox::credential_suggestions),
+        ("session.sandbox.disableForSession", Op::SetSandbox, sandbox::disable),
+        ("session.sandbox.grantPathForRequest", Op::AnswerRequest, sandbox::grant_path),
+        ("sandbox.getHostSupport", Op::ShowServer, sandbox::host_support),
+        ("sandbox.proxyCa.checkInstallationSupport", Op::Connect, sandbox::no_authority),
+        ("sandbox.proxyCa.checkRelevance", Op::Connect, sandbox::no_authority),
+        ("sandbox.proxyCa.getStatus", Op::Connect, sandbox::no_authority),
+        ("sandbox.proxyCa.create", Op::Connect, sandbox::no_authority),
+        ("sandbox.proxyCa.rotate", Op::Connect, sandbox::no_authority),
+        ("sandbox.proxyCa.trust", Op::Connect, sandbox::no_authority),
+        ("sandbox.proxyCa.remove", Op::Connect, sandbox::no_authority),
         ("session.completions.getTriggerCharacters", Op::Connect, unsupported::route),
         ("session.completions.request", Op::Connect, unsupported::route),
         ("session.visibility.get", Op::Connect, unsupported::route),

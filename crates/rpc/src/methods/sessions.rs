@@ -19,7 +19,7 @@ use baton_service::{LiveSession, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handled, extensions, ignored_options, success, void, workflows};
+use super::{Call, Handled, extensions, ignored_options, sandbox, success, void, workflows};
 use crate::attachment::Attachment;
 use crate::connection::Connection;
 use crate::errors::CallError;
@@ -42,11 +42,13 @@ pub(super) fn create_session(
     async move {
         let name = name?;
         workflows::check_declared(&joining.params)?;
+        joining.params.sandbox = Some(sandbox::of_new_session(&joining.params)?);
         let service = connection.service.clone();
         let introduction = service.introduce(&joining.params).await.map_err(CallError::failed)?;
         warnings.extend(ignored_options::missing_directory(&joining.params).await);
         let wanted = Wanted::of(&joining.params);
         joining.params.model = joining.params.model.or_else(|| introduction.model().cloned());
+        let joining_asks_for_sandbox = joining.params.sandbox_config.is_some();
         let port = Attachment::new(&connection, &joining.params);
         let create = CreateSession { id, joining, port };
         let (handle, joined) = service.perform(&connection.caller(), create).await?;
@@ -55,6 +57,9 @@ pub(super) fn create_session(
         if let Some(name) = name {
             // A session that has ended meanwhile needs no name.
             let _ = handle.tell(Amend::by(by, Change::Name { name, by_user: true }));
+        }
+        if joining_asks_for_sandbox {
+            warnings.extend(sandbox::warning(&handle).await);
         }
         ignored_options::warn(&handle, warnings, JoinKind::Create);
         connection.attach(handle.clone());
@@ -108,7 +113,17 @@ pub(super) async fn resume_session(
     warnings.extend(ignored_options::missing_directory(&joining.params).await);
     let handle = service.open_existing(&connection.caller(), &id);
     let port = Attachment::new(&connection, &joining.params);
+    let asked = sandbox::asked_for(joining.params.sandbox_config.as_ref())?;
+    // Extensions, and clients that only attach, resume nothing.
+    let resumes = !joining.profile.is_extension && joining.params.disable_resume != Some(true);
     let joined = handle.join(joining, port).await?;
+    if resumes || asked.is_some() {
+        let wants = asked.is_some();
+        sandbox::settle(&service, &connection.caller(), &handle, asked).await?;
+        if wants {
+            warnings.extend(sandbox::warning(&handle).await);
+        }
+    }
     let result = described(&service, &handle, &joined, &wanted);
     introduce(&handle, introduction);
     ignored_options::warn(&handle, warnings, JoinKind::Resume);

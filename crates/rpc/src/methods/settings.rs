@@ -7,13 +7,14 @@ use baton_core::ask::Amend;
 use baton_core::{Change, LogLevel};
 use baton_protocol::Json;
 use baton_protocol::event::{AgentMode, PermissionMode};
+use baton_protocol::params::SandboxConfig;
 use baton_protocol::provider::ProviderConfig;
 use baton_runtime::session::JoinKind;
 use baton_settings::{OptionsEdit, SettingsEdit};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Call, Handled, amend, ignored_options, permissions, state, success, void};
+use super::{Call, Handled, amend, ignored_options, permissions, sandbox, state, success, void};
 use crate::errors::CallError;
 
 pub(super) fn current_model(call: &Call<'_>) -> Handled {
@@ -154,6 +155,7 @@ struct UpdateOptions {
     reasoning_effort: Option<String>,
     working_directory: Option<PathBuf>,
     ask_user_disabled: Option<bool>,
+    sandbox_config: Option<SandboxConfig>,
 }
 
 pub(super) fn update_options(call: &Call<'_>) -> Handled {
@@ -161,6 +163,8 @@ pub(super) fn update_options(call: &Call<'_>) -> Handled {
     let reasoning_effort = options.reasoning_effort;
     let model = options.model.map(|model| Change::Model { model, reasoning_effort });
     let directory = options.working_directory;
+    let sandbox = options.sandbox_config.as_ref().map(sandbox::of_config).transpose()?;
+    let sandbox = sandbox.map(|choice| Change::Sandbox(Some(choice)));
     let (client, by) = (call.connection.client, call.author());
     let edit = SettingsEdit::Options(Box::new(OptionsEdit {
         client_name: options.client_name,
@@ -177,8 +181,8 @@ pub(super) fn update_options(call: &Call<'_>) -> Handled {
     let Some(directory) = directory else {
         handle.tell(configure)?;
         return call.later(async move {
-            if let Some(model) = model {
-                amend(&handle, by, model).await?;
+            for change in model.into_iter().chain(sandbox) {
+                amend(&handle, by.clone(), change).await?;
             }
             Ok(success())
         });
@@ -186,7 +190,7 @@ pub(super) fn update_options(call: &Call<'_>) -> Handled {
     call.later(async move {
         let context = state::context_change(directory).await?;
         handle.tell(configure)?;
-        for change in model.into_iter().chain([context]) {
+        for change in model.into_iter().chain(sandbox).chain([context]) {
             amend(&handle, by.clone(), change).await?;
         }
         Ok(success())

@@ -20,6 +20,7 @@ mod prompt;
 mod provider_wait;
 mod question;
 mod sampling;
+pub mod sandbox;
 pub mod server_commands;
 mod session_engine;
 mod session_tools;
@@ -172,6 +173,10 @@ async fn perform(mut scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
             let grant = NewGrant { approval, by, binding };
             WorkResult::SaveGrant(save_grant(&scope, location_key, grant).await)
         }
+        Work::RestoreFile { path, kept, .. } => {
+            WorkResult::HeldFile(sandbox::restore_file(&scope, path, kept).await)
+        }
+        Work::DropFile { kept } => WorkResult::HeldFile(sandbox::drop_file(&scope, kept).await),
         Work::Review => WorkResult::Review(hooks::review(&scope).await),
         Work::Drive { engine, prompt, token } => engine_turn::run(scope, id, &engine, prompt, token).await,
     }
@@ -204,6 +209,7 @@ fn failure_of(work: &Work) -> WorkResult {
         }
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,
         Work::SaveGrant { .. } => WorkResult::SaveGrant(Err(WHY.into())),
+        Work::RestoreFile { .. } | Work::DropFile { .. } => WorkResult::HeldFile(Err(WHY.into())),
         Work::Review => WorkResult::Review(None),
         Work::Drive { .. } => WorkResult::Drive(Err(engine_turn::failure(WHY.into()))),
     }

@@ -266,6 +266,7 @@ fn requests_are_opened_and_closed_once() {
                 prompt_request: None,
                 resolved_by_hook: None,
                 requires_user: None,
+                wall: None,
             },
         );
     let mut fold = fold();
@@ -368,6 +369,7 @@ fn row_has_title_message_count_and_usage() {
         remote_steerable: None,
         already_in_use: None,
         by: None,
+        sandbox: None,
     };
     let history =
         history().then(start).user(1, "  fix\nthis").round_starts().responds("ok", &[]).round_ends();

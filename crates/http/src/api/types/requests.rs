@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use baton_core::{Call, CallStage, ClientRequest, Session, policy};
+use baton_core::{Call, CallStage, ClientRequest, Session, WallRequest, policy};
 use baton_protocol::event::{LoginRequested, PlanAction, Question, SwitchOffered};
-use baton_protocol::permission::Approval;
+use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::{PromptId, RequestId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -19,7 +19,8 @@ pub(crate) struct RequestView {
     pub(crate) request_id: String,
     /// `permission`, `tool`, `question`, `plan`, `switch`, `command`, `login`, `elicitation` or `sampling`.
     pub(crate) kind: &'static str,
-    /// Tool call that the request is about; absent for fallback models (`switch`) and commands.
+    /// Tool call that the request is about; absent for fallback models (`switch`), commands, and requests of programs in the
+    /// sandbox, which a call does not wait for.
     pub(crate) tool_call_id: Option<String>,
     pub(crate) tool_name: Option<String>,
     /// Subject of the request: the permission, the arguments of the client tool, the question, the plan, the fallback model
@@ -39,8 +40,9 @@ impl RequestView {
         let fallbacks = turn.filter_map(|turn| turn.fallback_request.as_ref()).map(Self::of_fallback);
         let commands = session.command_of_clients().map(Self::of_command);
         let logins = session.durable.logins.iter().map(|login| Self::of_login(login));
+        let walls = session.durable.walls.iter().map(|wall| Self::of_wall(session, wall));
         let asks = session.live.asks.iter().filter_map(|(id, ask)| Self::of_ask(id, ask));
-        calls.chain(fallbacks).chain(commands).chain(logins).chain(asks).collect()
+        calls.chain(fallbacks).chain(commands).chain(logins).chain(walls).chain(asks).collect()
     }
 
     fn of_call(session: &Session, call: &Call) -> Option<Self> {
@@ -61,7 +63,7 @@ impl RequestView {
             tool_call_id: Some(call.id.to_string()),
             tool_name: Some(call.tool.clone()),
             detail: detail.unwrap_or_default(),
-            offers: offers_of(session, call),
+            offers: offers_of_call(session, call),
         })
     }
 
@@ -85,6 +87,17 @@ impl RequestView {
             "reason": login.reason,
         });
         Self::beside(login.request_id.to_string(), "login", detail)
+    }
+
+    /// Returns the request of a program in the sandbox. No call waits for it, so it names none.
+    fn of_wall(session: &Session, wall: &WallRequest) -> Self {
+        let detail = serde_json::to_value(&wall.wants).unwrap_or_default();
+        let offers = offers_of(session, &wall.wants);
+        Self {
+            tool_name: Some("sandbox".into()),
+            offers,
+            ..Self::beside(wall.request.to_string(), "permission", detail)
+        }
     }
 
     /// Returns a request of an MCP server, or a form of a client.
@@ -133,8 +146,12 @@ impl RequestView {
     }
 }
 
-fn offers_of(session: &Session, call: &Call) -> Vec<OfferView> {
+fn offers_of_call(session: &Session, call: &Call) -> Vec<OfferView> {
     let CallStage::AwaitingPermission { wants, .. } = &call.stage else { return Vec::new() };
+    offers_of(session, wants)
+}
+
+fn offers_of(session: &Session, wants: &PermissionRequest) -> Vec<OfferView> {
     let territory = session.durable.territory(&session.live, None);
     let offers = policy::offers(wants, territory).into_iter();
     offers.map(|offer| OfferView { grant: offer.approval, meaning: offer.meaning }).collect()

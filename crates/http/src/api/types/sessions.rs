@@ -6,6 +6,7 @@ use baton_service::Service;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::super::sandbox::NewSandbox;
 use super::Limit;
 use super::provider::Provider;
 
@@ -118,6 +119,8 @@ pub(crate) struct NewSession {
     pub(crate) track_files: bool,
     /// Model endpoint of this session, in place of the server's.
     pub(crate) provider: Option<Provider>,
+    /// What the programs of the session may touch: a level, or a level with rules; default: that of the configuration.
+    pub(crate) sandbox: Option<NewSandbox>,
 }
 
 /// Fields of a session to change.

@@ -133,20 +133,6 @@ mod tests {
     }
 
     #[test]
-    fn missing_sandbox_is_described() {
-        let sandbox = json!({"enabled": true, "userPolicy": {"network": {"allowOutbound": false}}});
-        let warnings = described(json!({"sandboxConfig": sandbox}));
-        assert!(
-            matches!(&warnings[..], [warning] if warning.contains("commands are not sandboxed")),
-            "{warnings:?}"
-        );
-        let updated = describe_update(&Json::from(json!({"sessionId": "s", "sandboxConfig": sandbox})));
-        assert_eq!(updated, warnings);
-        let off = json!({"enabled": false, "allowBypass": true});
-        assert_eq!(described(json!({"sandboxConfig": off})), Vec::<String>::new());
-    }
-
-    #[test]
     fn values_that_ask_for_a_restriction_are_described() {
         for params in [
             json!({"allowTranscriptRecovery": false}),

@@ -45,10 +45,6 @@ const SHELL: &str = "commands run in bash with the server's environment";
 pub(super) const IGNORED: &[Ignored] = &[
     // Protection that a client would otherwise rely on.
     ignored(
-        "sandboxConfig",
-        "commands are not sandboxed; run the server in a container, or approve each command",
-    ),
-    ignored(
         "additionalContentExclusionPolicies",
         "no file is excluded; deny paths with permission rules instead",
     ),

@@ -232,7 +232,7 @@ impl Loading {
             actor.tools.workflows().recover().await;
         }
         // Else observers would take the end of a request that they never heard of for no change.
-        if actor.session.is_busy() || !actor.session.durable.logins.is_empty() {
+        if actor.session.is_busy() || actor.session.durable.has_requests_beside_turns() {
             actor.runtime.lifecycle.announce_pending(&actor.session, actor.head);
         }
         Ok(actor)
@@ -321,6 +321,7 @@ impl Loading {
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
+        session.live.sandbox = crate::work::sandbox::base(&self.runtime);
         session.live.engine_files = self.runtime.engine_files.clone();
         let handle = Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone());
         let port = Arc::new(AddonPort { handle, publisher: self.hub.clone() });
@@ -454,5 +455,6 @@ async fn create_input(runtime: &Runtime, joining: &JoinRequest) -> Input {
         reasoning_effort: params.reasoning_effort.clone(),
         version: runtime.options.version.clone(),
         by: joining.profile.user.clone(),
+        sandbox: params.sandbox.clone(),
     }
 }

@@ -69,6 +69,8 @@ fn kind_of(work: &Work) -> &'static str {
         Work::FinishCall { .. } => "finish_call",
         Work::DeliverQuestion { .. } => "deliver_question",
         Work::SaveGrant { .. } => "save_grant",
+        Work::RestoreFile { .. } => "restore_file",
+        Work::DropFile { .. } => "drop_file",
         Work::Review => "review",
         Work::Drive { .. } => "drive",
     }
