@@ -21,6 +21,7 @@ mod plugins;
 mod record;
 mod rows;
 mod run;
+mod sandbox;
 mod sdk;
 mod serve;
 mod sessions;
@@ -44,8 +45,8 @@ use crate::args::{Cli, Command, Group, OVERVIEW};
 /// Runs the program with the arguments and the environment of the process. Returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Before anything else is set up: it is started for each query of a model.
-    if let Some(code) = sql_worker::main() {
+    // Before anything else is set up: they are started for each command and each query of a model.
+    if let Some(code) = sandbox::helper().or_else(sql_worker::main) {
         return code;
     }
     baton_allocator::give_large_blocks_back();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::network::Namespaces;
 
@@ -51,32 +51,54 @@ impl Support {
 }
 
 /// A system that programs are started on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Host {
     pub(crate) program: Program,
-    support: Support,
+    /// Where `bwrap` is looked for, after the usual places.
+    path: Option<OsString>,
+    support: OnceLock<Support>,
 }
 
 impl Host {
-    /// Finds out what the system can enforce, by doing it. Blocks for some tens of milliseconds.
+    /// Creates a host that is probed when somebody asks for the first time, so that servers start as fast as without.
     #[must_use]
-    pub fn probe(program: Program, path: Option<&std::ffi::OsStr>) -> Self {
-        let support = match find_bwrap(path) {
-            None => without_namespaces(
-                "bubblewrap is not installed; install the package \"bubblewrap\" (Debian, Ubuntu, Fedora, Arch, Alpine)".to_owned(),
-            ),
-            Some(bwrap) => match try_namespaces(&bwrap, &program) {
-                Ok(()) => Support::Full { bwrap },
-                Err(error) => without_namespaces(advice(&error.to_string())),
-            },
-        };
-        Self { program, support }
+    pub fn later(program: Program, path: Option<OsString>) -> Self {
+        Self { program, path, support: OnceLock::new() }
     }
 
-    /// Returns what the system can enforce.
+    /// Returns what the system can enforce. The first call finds it out, by doing it: it blocks for some tens of milliseconds.
     #[must_use]
     pub fn support(&self) -> &Support {
-        &self.support
+        self.support.get_or_init(|| probe(&self.program, self.path.as_deref()))
+    }
+
+    /// Returns what the system can enforce, if it is known already. Does not block.
+    #[must_use]
+    pub fn known(&self) -> Option<&Support> {
+        self.support.get()
+    }
+
+    /// Returns what the system can enforce. The first call finds it out on a blocking thread.
+    pub async fn probed(self: &Arc<Self>) -> &Support {
+        if self.known().is_none() {
+            let this = Arc::clone(self);
+            // A panic there leaves the probe to the next line.
+            drop(tokio::task::spawn_blocking(move || drop(this.support().clone())).await);
+        }
+        self.support()
+    }
+}
+
+/// Finds out what the system can enforce, by doing it.
+fn probe(program: &Program, path: Option<&std::ffi::OsStr>) -> Support {
+    match find_bwrap(path) {
+        None => without_namespaces(
+            "bubblewrap is not installed; install the package \"bubblewrap\" (Debian, Ubuntu, Fedora, Arch, Alpine)".to_owned(),
+        ),
+        Some(bwrap) => match try_namespaces(&bwrap, program) {
+            Ok(()) => Support::Full { bwrap },
+            Err(error) => without_namespaces(advice(&error.to_string())),
+        },
     }
 }
 

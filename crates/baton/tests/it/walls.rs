@@ -194,6 +194,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "providers",
             "rpc",
             "runtime",
+            "sandbox",
             "service",
             "sql",
             "store",
