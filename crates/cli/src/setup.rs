@@ -8,7 +8,7 @@ use anyhow::Context;
 use baton_postgres::PostgresStore;
 use baton_providers::ServerEndpoint;
 use baton_rpc::RpcOptions;
-use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime, SandboxStatus};
+use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime};
 use baton_store::memory::MemoryStore;
 use baton_store::sqlite::{Migration, SqliteStore};
 use baton_store::{Store, StoreError};
@@ -18,7 +18,7 @@ use crate::args::{Cli, ModelArgs};
 use crate::config::{self, Config, Environment, StoreChoice};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
-use crate::{discovery, landing, logging, sql_worker};
+use crate::{discovery, landing, logging, sandbox, sql_worker};
 
 /// Size limit of a client's message, which includes attachments.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -209,7 +209,8 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         secrets: Vec::new(),
         allow_all: false,
         sandbox: config.sandbox.value.clone(),
-        sandbox_status: SandboxStatus::default(),
+        sandbox_host: sandbox::host().map(Arc::new),
+        own_files: Vec::new(),
         agent_limits: config.agent_limits,
         plugin_directories: Vec::new(),
         crash: crash_plan(environment)?,

@@ -2,6 +2,7 @@
 
 use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::{Approval, Verdict};
+use baton_protocol::sandbox::Placed;
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{AgentId, Author, ClientId, Event, PromptId, RequestId};
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,8 @@ pub enum Work {
         /// Digest of what was approved, if a user approved a call of an MCP server's tool. If the tool is another one by
         /// now, the result is [`WorkResult::Changed`](crate::WorkResult::Changed).
         binding: Option<String>,
+        /// Where the call's command runs, as it was decided; none for a call that could not be in a sandbox.
+        placed: Option<Placed>,
     },
     /// Trusts what a [`TrustQuestion`](crate::TrustQuestion) was about.
     Trust {

@@ -12,7 +12,7 @@ use baton_protocol::SessionId;
 use baton_store::Store;
 
 /// Baton's files and directories directly in the home. Directories are closed with all their content.
-const OWN: [&str; 12] = [
+const OWN: [&str; 13] = [
     "baton.db",
     "baton.db-wal",
     "baton.db-shm",
@@ -25,6 +25,7 @@ const OWN: [&str; 12] = [
     "running",
     "engines",
     "crush",
+    "sandbox",
 ];
 
 /// Directory, in the home, of the session directories.

@@ -13,6 +13,7 @@
 //! * [`locations`]: grants of locations, and trusted folders; [`preferences`]: settings.
 //! * [`user_servers`]: the user's MCP servers; [`workspace_servers`]: those of a workspace, and approvals of them.
 //! * [`server_catalogue`]: all MCP servers outside of sessions; [`tool_digests`]: what their tools looked like.
+//! * [`sandboxes`]: temporary files and caches of programs in sandboxes.
 //! * [`home`]: modes of all of Baton's files.
 //!
 //! [`context`] reads the working directory of a session.
@@ -31,6 +32,7 @@ pub mod locations;
 pub mod mirror;
 pub mod preferences;
 pub mod rewind;
+pub mod sandboxes;
 pub mod server_catalogue;
 mod session;
 pub mod shared;

@@ -40,6 +40,19 @@ pub async fn distrusted(request: PermissionRequest, cwd: &Path) -> PermissionReq
     }
 }
 
+/// Whether the text of a repository's configuration file can make git run a program, wherever the repository is. A text that
+/// git might read differently can.
+#[must_use]
+pub fn may_run_programs(configuration: &[u8]) -> bool {
+    let text = std::str::from_utf8(configuration).ok();
+    let Some(settings) = text.and_then(config::settings) else { return true };
+    let is_harmless = |setting: &Setting| match (setting.section.as_str(), setting.key.as_str()) {
+        ("core", "fsmonitor") => matches!(setting.value.as_deref(), Some("true" | "false")),
+        _ => is_listed(setting),
+    };
+    !settings.iter().all(is_harmless)
+}
+
 /// A setting that can run a program, or the reason why that is unknown.
 #[derive(Debug)]
 struct Risk(String);
@@ -252,6 +265,10 @@ fn is_inert(setting: &Setting, root: &Path, data: &Data) -> bool {
             _ => {}
         }
     }
+    is_listed(setting)
+}
+
+fn is_listed(setting: &Setting) -> bool {
     INERT.iter().any(|(section, has_subsection, keys)| {
         *section == setting.section
             && *has_subsection == setting.subsection.is_some()

@@ -6,7 +6,7 @@ use serde_with::skip_serializing_none;
 
 use crate::ids::ToolCallId;
 use crate::json::{Json, read_buffered};
-use crate::sandbox::SandboxLevel;
+use crate::sandbox::{Placed, SandboxLevel};
 
 /// The action of a tool that needs permission, as shown to the user who decides.
 #[skip_serializing_none]
@@ -235,6 +235,16 @@ impl PermissionRequest {
             _ => None,
         };
         names.into_iter().flat_map(|names| names.split('\n'))
+    }
+
+    /// Returns where a command runs if it is approved; none for a request that is not about a sandbox.
+    #[must_use]
+    pub fn placed(&self) -> Option<Placed> {
+        match self {
+            Self::Shell { request_sandbox_bypass: Some(true), .. } => Some(Placed::Outside),
+            Self::Shell { sandbox: Some(level), .. } if level.is_inside() => Some(Placed::Inside(*level)),
+            _ => None,
+        }
     }
 
     /// Returns where a command runs if it is approved, as text for people; none outside of a sandbox. That it leaves the

@@ -22,6 +22,7 @@ impl Runtime {
         let existed = owner::delete_session(&*self.store, id, Some(&self.owner)).await?;
         self.crash_point(CrashPoint::AfterDelete);
         self.session_files(id, None).delete().await;
+        baton_files::sandboxes::delete(&self.options.home, id).await;
         self.provider_cache.remove(id);
         if existed {
             self.lifecycle.announce(LifecycleChange::Deleted, id, None);

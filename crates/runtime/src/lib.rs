@@ -69,7 +69,7 @@ use self::extension_host::ExtensionHost;
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 use self::metrics::Metrics;
-pub use self::options::{CredentialState, Options, SandboxStatus};
+pub use self::options::{CredentialState, Options};
 use self::session::{ActorMessage, Registry};
 
 /// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.
@@ -220,6 +220,12 @@ impl Runtime {
     pub fn secure_sessions(self: &Arc<Self>) {
         let runtime = self.clone();
         self.tasks.spawn(async move { home::secure_sessions(&runtime.options.home, &*runtime.store).await });
+    }
+
+    /// Returns why this server has no sandbox; none if it has one. The first call takes some tens of milliseconds.
+    pub async fn missing_sandbox(&self) -> Option<String> {
+        work::sandbox::learn(self).await;
+        work::sandbox::missing(self.options.sandbox_host.as_ref())
     }
 
     /// Passes a crash point.

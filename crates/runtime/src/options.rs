@@ -11,6 +11,7 @@ use baton_mcp::Declared;
 use baton_protocol::sandbox::SandboxChoice;
 use baton_providers::ServerEndpoint;
 use baton_providers::prices::Prices;
+use baton_sandbox::Host;
 
 use crate::crash::CrashPlan;
 
@@ -55,8 +56,10 @@ pub struct Options {
     pub allow_all: bool,
     /// Sandbox of sessions that have none of their own.
     pub sandbox: SandboxChoice,
-    /// Whether the system can enforce a sandbox.
-    pub sandbox_status: SandboxStatus,
+    /// What builds sandboxes; none if this program cannot be started as their helper.
+    pub sandbox_host: Option<Arc<Host>>,
+    /// Files of the doors that are outside of the home, such as sockets: hidden from programs in sandboxes.
+    pub own_files: Vec<PathBuf>,
     /// Limits on the sub-agents that models start.
     pub agent_limits: AgentLimits,
     /// Directories of plugins that all sessions use.
@@ -89,35 +92,12 @@ impl Options {
             secrets: Vec::new(),
             allow_all: false,
             sandbox: SandboxChoice::default(),
-            sandbox_status: SandboxStatus::default(),
+            sandbox_host: None,
+            own_files: Vec::new(),
             agent_limits: AgentLimits::default(),
             plugin_directories: Vec::new(),
             crash: None,
         }
-    }
-}
-
-/// Whether the system can enforce a sandbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SandboxStatus {
-    /// Whether it can.
-    pub available: bool,
-    /// Why not, and what to do, for people.
-    pub reason: Option<String>,
-}
-
-impl SandboxStatus {
-    /// Returns why there is no sandbox; none if there is one.
-    #[must_use]
-    pub fn missing(&self) -> Option<String> {
-        let unknown = || "this system has no sandbox".to_owned();
-        (!self.available).then(|| self.reason.clone().unwrap_or_else(unknown))
-    }
-}
-
-impl Default for SandboxStatus {
-    fn default() -> Self {
-        Self { available: false, reason: Some("this build has no sandbox".into()) }
     }
 }
 

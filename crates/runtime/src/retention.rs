@@ -75,6 +75,7 @@ impl Runtime {
         match self.store.delete_if(id, Take::From(held.lease.epoch)).await {
             Ok(true) => {
                 self.session_files(id, None).delete().await;
+                baton_files::sandboxes::delete(&self.options.home, id).await;
                 self.lifecycle.announce(LifecycleChange::Deleted, id, None);
                 Ok(true)
             }

@@ -30,8 +30,12 @@ pub struct Places {
     pub home: Option<PathBuf>,
     /// The session's private directory outside: its temporary files.
     pub private: PathBuf,
-    /// Caches of the session's location.
+    /// Caches: each working directory has one of its own there.
     pub caches: PathBuf,
+    /// What is readable although it is in a hidden place: the session's own files.
+    pub readable: Vec<PathBuf>,
+    /// What is writable beside the working directory, at each level: files that the session hands out.
+    pub writable: Vec<PathBuf>,
     /// Where files that act are moved.
     pub held: PathBuf,
     /// Files and directories of Baton: its home, its sockets.
@@ -226,7 +230,8 @@ impl Enclosure {
     }
 
     fn look(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<(Found, Census), Unavailable> {
-        survey::make_private(&self.places).map_err(|error| {
+        let cwd = &survey::workspace(&self.places, cwd)?;
+        survey::make_private(&self.places, cwd).map_err(|error| {
             Unavailable::new(format!("the private directories of the sandbox cannot be made: {error}"))
         })?;
         let before = match policy.level {

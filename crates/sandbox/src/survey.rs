@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -77,15 +78,25 @@ pub(crate) struct Found {
 }
 
 /// Makes the private directories of a session and its location.
-pub(crate) fn make_private(places: &Places) -> io::Result<()> {
+pub(crate) fn make_private(places: &Places, cwd: &Path) -> io::Result<()> {
     let mut directories = std::fs::DirBuilder::new();
     directories.recursive(true).mode(0o700);
     let private = ["tmp", "var-tmp"].map(|name| places.private.join(name));
-    private.iter().chain([&places.caches]).try_for_each(|directory| directories.create(directory))?;
+    private
+        .iter()
+        .chain([&caches_of(places, cwd)])
+        .try_for_each(|directory| directories.create(directory))?;
     baton_disk::private::ensure(places.private.join("empty"))
 }
 
-/// Looks at everything that the mounts of a call depend on.
+/// Returns the directory of the caches for a working directory, which all its sessions share.
+fn caches_of(places: &Places, cwd: &Path) -> PathBuf {
+    let digest = ring::digest::digest(&ring::digest::SHA256, cwd.as_os_str().as_bytes());
+    let name: String = digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    places.caches.join(name)
+}
+
+/// Looks at everything that the mounts of a call depend on. `cwd` is a [`workspace`].
 pub(crate) fn survey(
     places: &Places,
     policy: &SandboxPolicy,
@@ -93,7 +104,7 @@ pub(crate) fn survey(
     census: &Census,
     program: &Program,
 ) -> Result<Found, Unavailable> {
-    let cwd = workspace(places, cwd)?;
+    let cwd = cwd.to_owned();
     let mut survey = Survey {
         shared: existing(secrets::SHARED.iter().map(PathBuf::from)),
         system: system(),
@@ -106,7 +117,11 @@ pub(crate) fn survey(
     survey.readable.extend(existing(policy.read.iter().map(PathBuf::from)));
     let private = |at: &str, name: &str| (PathBuf::from(at), places.private.join(name));
     survey.writable.extend([private("/tmp", "tmp"), private("/var/tmp", "var-tmp")]);
-    survey.writable.push((CACHES.into(), places.caches.clone()));
+    survey.writable.push((CACHES.into(), caches_of(places, &cwd)));
+    survey.readable.extend(existing(places.readable.iter().cloned()));
+    survey
+        .writable
+        .extend(existing(places.writable.iter().cloned()).into_iter().map(|path| (path.clone(), path)));
     let same = |path: PathBuf| (path.clone(), path);
     if policy.level == SandboxLevel::Workspace {
         survey.writable.push(same(cwd.clone()));
@@ -124,7 +139,7 @@ pub(crate) fn survey(
 }
 
 /// Returns the real path of a directory that can be a workspace.
-fn workspace(places: &Places, directory: &Path) -> Result<PathBuf, Unavailable> {
+pub(crate) fn workspace(places: &Places, directory: &Path) -> Result<PathBuf, Unavailable> {
     let real = directory.canonicalize().map_err(|error| {
         Unavailable::new(format!("the directory {} cannot be read: {error}", directory.display()))
     })?;

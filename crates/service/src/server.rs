@@ -234,10 +234,9 @@ impl Service {
         self.runtime().models.tunnel.forget(client);
     }
 
-    /// Returns why this system has no sandbox; none if it has one.
-    #[must_use]
-    pub fn missing_sandbox(&self) -> Option<String> {
-        self.runtime().options.sandbox_status.missing()
+    /// Returns why this system has no sandbox; none if it has one. The first call takes some tens of milliseconds.
+    pub async fn missing_sandbox(&self) -> Option<String> {
+        self.runtime().missing_sandbox().await
     }
 
     /// Returns the prices of models.

@@ -80,6 +80,17 @@ pub fn is_named_by(url: &str, pattern: &str) -> Match {
     }
 }
 
+/// Returns whether the host of a URL is, as it is written, this machine or in its network.
+#[must_use]
+pub fn is_private(url: &str) -> bool {
+    match Url::parse(url).ok().as_ref().and_then(Url::host) {
+        Some(Host::Ipv4(address)) => !is_public(address.into()),
+        Some(Host::Ipv6(address)) => !is_public(address.into()),
+        Some(Host::Domain(name)) => is_local_name(name),
+        None => true,
+    }
+}
+
 /// Returns whether two URLs have the same scheme, host and port.
 #[must_use]
 pub fn same_origin(one: &Url, other: &Url) -> bool {

@@ -316,7 +316,7 @@ impl Step<'_> {
         if self.working_agent(&agent).is_some() {
             self.session.live.awaiting_agents.insert(call.clone(), agent);
         } else {
-            self.start(Work::RunTool { call: call.clone(), binding: None });
+            self.start(Work::RunTool { call: call.clone(), binding: None, placed: None });
         }
     }
 
@@ -327,7 +327,7 @@ impl Step<'_> {
             awaiting.iter().filter(|(_, awaited)| *awaited == agent).map(|(call, _)| call.clone()).collect();
         awaiting.retain(|_, awaited| awaited != agent);
         for call in ready {
-            self.start(Work::RunTool { call, binding: None });
+            self.start(Work::RunTool { call, binding: None, placed: None });
         }
     }
 

@@ -6,7 +6,7 @@ use baton_protocol::event::{
     ApprovalsChanged, PermissionCompleted, PermissionMode, PermissionRequested, ToolStart, TurnStart,
 };
 use baton_protocol::permission::{Approval, PermissionOutcome, PermissionRequest, Verdict};
-use baton_protocol::sandbox::Wall;
+use baton_protocol::sandbox::{Placed, Wall};
 use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{AgentId, Author, RequestId, ToolCallId};
 
@@ -268,7 +268,8 @@ impl Step<'_> {
                 self.start(Work::Trust { call: call.key(), term });
             }
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
-                self.run_call(&call.key(), route_of(wants), binding_of(wants));
+                let permit = Permit { binding: binding_of(wants), placed: wants.placed() };
+                self.run_call(&call.key(), route_of(wants), permit);
             }
             refusal if call.tool == TRUST_TOOL => self.tool_finished(&call.key(), distrust(&refusal)),
             // A rejection does not end the turn of an engine, which decides how to continue.
@@ -288,6 +289,15 @@ fn distrust(refusal: &Verdict) -> ToolResult {
 pub(super) enum Permitted {
     Yes,
     No,
+}
+
+/// What was allowed, beyond the call itself.
+#[derive(Default)]
+pub(super) struct Permit {
+    /// Digest of what a user approved, for a call of an MCP server's tool.
+    pub(super) binding: Option<String>,
+    /// Where the call's command runs.
+    pub(super) placed: Option<Placed>,
 }
 
 /// A decision that a user has to make.

@@ -10,7 +10,7 @@ use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{AgentId, RequestId, ToolCallId};
 
 use super::Step;
-use super::permissions::Permitted;
+use super::permissions::{Permit, Permitted};
 use crate::output::Work;
 use crate::results::{ModelReply, Prepared, Route};
 use crate::state::{Call, CallKey, CallStage};
@@ -146,9 +146,11 @@ impl Step<'_> {
                     let amended = CallAmended { tool_call_id: id.clone(), arguments };
                     self.record_for(agent.as_ref(), amended);
                 }
-                let Some(wants) = wants else { return self.run_call(key, route, None) };
+                let Some(wants) = wants else { return self.run_call(key, route, Permit::default()) };
                 match self.decide(&wants, advice, cwd.as_deref()) {
-                    Ok(Permitted::Yes) => self.run_call(key, route, None),
+                    Ok(Permitted::Yes) => {
+                        self.run_call(key, route, Permit { binding: None, placed: wants.placed() })
+                    }
                     Ok(Permitted::No) => self.tool_finished(key, denied_by_rule()),
                     Err(asked) => {
                         self.ask_permission(agent.as_ref(), wants.for_call(id), &asked);
@@ -159,11 +161,12 @@ impl Step<'_> {
     }
 
     /// Runs a permitted call. The owner of a client tool is looked up when the call runs, not when the model was
-    /// offered the tool. The binding is that of the request which a user approved.
-    pub(super) fn run_call(&mut self, key: &CallKey, route: Route, binding: Option<String>) {
+    /// offered the tool.
+    pub(super) fn run_call(&mut self, key: &CallKey, route: Route, permit: Permit) {
+        let Permit { binding, placed } = permit;
         let Some(call) = self.turn().and_then(|turn| turn.call(key)).cloned() else { return };
         match route {
-            Route::BuiltIn => self.start(Work::RunTool { call: key.clone(), binding }),
+            Route::BuiltIn => self.start(Work::RunTool { call: key.clone(), binding, placed }),
             Route::Client => self.call_client(call),
         }
     }

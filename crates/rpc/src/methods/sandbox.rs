@@ -92,12 +92,15 @@ pub(super) async fn warning(session: &LiveSession) -> Option<String> {
 
 /// Returns whether this system has a sandbox. Nothing of it varies between systems that do.
 pub(super) fn host_support(call: &Call<'_>) -> Handled {
-    let missing = call.service().missing_sandbox();
-    let mut support = json!({ "supported": missing.is_none(), "capabilities": [] });
-    if let Some(reason) = missing {
-        support["reason"] = json!(reason);
-    }
-    call.now(support)
+    let service = call.service().clone();
+    call.later(async move {
+        let missing = service.missing_sandbox().await;
+        let mut support = json!({ "supported": missing.is_none(), "capabilities": [] });
+        if let Some(reason) = missing {
+            support["reason"] = json!(reason);
+        }
+        Ok(support)
+    })
 }
 
 /// Returns whether commands are refused because the system has no sandbox.

@@ -16,6 +16,7 @@ use baton_protocol::{Json, RequestId};
 use baton_providers::ModelCaller;
 use tracing::Instrument;
 
+use super::user_commands::UserCommand;
 use super::{
     WorkScope, compact, files, mcp_calls, model_call, prompt, sampling, side_question, skills, sub_agents,
     tool_list, window, workflows,
@@ -265,9 +266,16 @@ async fn start_command(scope: &WorkScope, ask: asks::StartCommand) -> Result<(),
     if !baton_files::context::is_directory(cwd.clone()).await {
         return Err(Failure::Refused(format!("{} is not a directory", cwd.display())));
     }
-    let started = ShellStarted { command: ask.command.clone(), cwd: elsewhere, by: ask.by };
+    let command = UserCommand::new(&scope.session, cwd, ask.command.clone());
+    if command.leaves_workspace(&scope.session).await {
+        let cwd = command.cwd.display();
+        return Err(Failure::Refused(format!(
+            "{cwd} is outside of the directory that the sandbox of the session opens"
+        )));
+    }
+    let started = ShellStarted { command: ask.command, cwd: elsewhere, by: ask.by };
     scope.handle().ask(Amend::unsigned(Change::Noted(Box::new(started.into())))).await?;
-    scope.tools.start_named(ask.name, cwd, ask.command, ask.limit);
+    scope.tools.start_named(ask.name, command, ask.limit);
     Ok(())
 }
 
@@ -275,7 +283,8 @@ async fn start_command(scope: &WorkScope, ask: asks::StartCommand) -> Result<(),
 /// that was stopped, only that it was started.
 async fn run_command(scope: &WorkScope, ask: asks::RunCommand) -> Option<CommandRun> {
     let cwd = scope.session.durable.facts.context.cwd.clone();
-    let ran = scope.tools.run_named(&ask.name, cwd.into(), &ask.command).await?;
+    let command = UserCommand::new(&scope.session, cwd.into(), ask.command.clone());
+    let ran = scope.tools.run_named(&ask.name, command).await?;
     match ran.exit_code {
         Some(exit_code) => {
             scope.note(ShellRun { command: ask.command, output: ran.output.clone(), exit_code, by: ask.by });

@@ -55,7 +55,7 @@ pub(crate) use self::compact::compact;
 pub use self::question::UserInput;
 pub use self::server_commands as own_command;
 pub(crate) use self::session_engine::SessionEngine;
-pub(crate) use self::session_tools::SessionTools;
+pub(crate) use self::session_tools::{Parts, SessionTools};
 pub(crate) use self::share::FileShare;
 pub use self::sub_agents::status as agent_status;
 use crate::Runtime;
@@ -163,7 +163,9 @@ async fn perform(mut scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
         }
         Work::CallModel { .. } => model_call::call(&mut scope).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&scope, &call).await),
-        Work::RunTool { call, binding } => tools::run(&scope, &call, binding.as_deref()).await,
+        Work::RunTool { call, binding, placed } => {
+            tools::run(&scope, &call, binding.as_deref(), placed).await
+        }
         Work::Trust { call, term } => WorkResult::RunTool(tools::trust(&scope, &call, term).await),
         Work::FinishCall { call, result, .. } => {
             WorkResult::RunTool(tools::finish(&scope, &call, result).await)

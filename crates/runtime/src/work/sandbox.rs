@@ -1,17 +1,38 @@
-//! The sandbox of a session: which policy counts, and the files that programs inside created and that act.
+//! The sandbox of a session: which policy counts, where its programs may connect, and the files that they created and that act.
 //!
-//! The walls themselves are built by `baton-sandbox`.
+//! The walls themselves are built by `baton-sandbox`, the proxy by `baton-egress`. Both ask the session about what they meet,
+//! and the core decides.
 
+use std::ffi::OsString;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use baton_core::ask::{HostAnswer, ReportFile, RequestHost};
+use baton_core::policy::address;
+use baton_core::policy::territory::Territory;
 use baton_core::{SandboxBase, Session};
+use baton_egress::{Admission, Gate, Proxy, ProxyOptions, Target};
 use baton_files::held::HeldFiles;
+use baton_files::{SessionFiles, sandboxes};
+use baton_handle::Publisher;
+use baton_protocol::SessionId;
+use baton_protocol::event::SessionWarning;
 use baton_protocol::sandbox::SandboxChoice;
+use baton_sandbox::protected::Judge;
+use baton_sandbox::{Enclosure, Held, Host, Limits, Places, Watcher};
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 
 use super::{WorkScope, prompt};
 use crate::Runtime;
+use crate::session::Handle;
+
+/// Why a session has no sandbox before anybody has looked whether the system has one.
+const UNKNOWN: &str = "this server has not looked for a sandbox yet";
+/// Why a server has none at all.
+const NO_HELPER: &str = "this server cannot start itself as the helper that builds one";
 
 /// Returns the policy for the next call of a session: that of the session, else that of the configuration, else the default.
 #[must_use]
@@ -19,10 +40,174 @@ pub fn choice_for(session: &Session) -> &SandboxChoice {
     session.sandbox()
 }
 
-/// Returns what this server contributes to the sandbox of its sessions.
-pub(crate) fn base(runtime: &Runtime) -> SandboxBase {
+/// Gives a session what this server contributes to its sandbox. Finds out first what the system can enforce, if the session
+/// has a sandbox.
+pub(crate) async fn equip(runtime: &Runtime, session: &mut Session) {
+    session.live.sandbox = base(runtime);
+    if session.sandbox().policy.level.is_inside() && session.live.sandbox.missing.as_deref() == Some(UNKNOWN)
+    {
+        learn(runtime).await;
+        session.live.sandbox = base(runtime);
+    }
+}
+
+/// Updates what a session knows about the sandbox of this server, if that was unknown.
+pub(crate) fn refresh(runtime: &Runtime, session: &mut Session) {
+    let is_unknown = session.live.sandbox.missing.as_deref() == Some(UNKNOWN);
+    if is_unknown && runtime.options.sandbox_host.as_ref().is_some_and(|host| host.known().is_some()) {
+        session.live.sandbox = base(runtime);
+    }
+}
+
+/// Finds out what the system can enforce. Takes some tens of milliseconds, once.
+pub(crate) async fn learn(runtime: &Runtime) {
+    if let Some(host) = &runtime.options.sandbox_host {
+        host.probed().await;
+    }
+}
+
+/// Returns why this server has no sandbox; none if it has one.
+pub(crate) fn missing(host: Option<&Arc<Host>>) -> Option<String> {
+    match host.map(|host| host.known()) {
+        None => Some(NO_HELPER.to_owned()),
+        Some(None) => Some(UNKNOWN.to_owned()),
+        Some(Some(support)) => support.reason().map(str::to_owned),
+    }
+}
+
+fn base(runtime: &Runtime) -> SandboxBase {
     let options = &runtime.options;
-    SandboxBase { default: Arc::new(options.sandbox.clone()), missing: options.sandbox_status.missing() }
+    SandboxBase {
+        default: Arc::new(options.sandbox.clone()),
+        missing: missing(options.sandbox_host.as_ref()),
+    }
+}
+
+/// Creates the sandbox of a session; none if this server builds none. Nothing is started.
+pub(super) fn enclosure(
+    runtime: &Arc<Runtime>,
+    files: &SessionFiles,
+    hub: &Publisher,
+    handle: &Handle,
+) -> Option<Arc<Enclosure>> {
+    let host = runtime.options.sandbox_host.clone()?;
+    let watcher = Arc::new(SessionWalls {
+        handle: handle.clone(),
+        hub: hub.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        proxy: Mutex::default(),
+    });
+    let places = places(runtime, files, &handle.id);
+    Some(Arc::new(Enclosure::new(host, places, judge(runtime), Limits::default(), watcher)))
+}
+
+fn places(runtime: &Runtime, files: &SessionFiles, session: &SessionId) -> Places {
+    let options = &runtime.options;
+    let variable = |name: &str| -> Option<OsString> {
+        let found = options.environment.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let own = files.path();
+    Places {
+        home: variable("HOME").map(PathBuf::from),
+        private: sandboxes::private(&options.home, session),
+        caches: sandboxes::caches(&options.home),
+        readable: vec![own.to_owned()],
+        writable: vec![own.join("files")],
+        held: files.held().path().to_owned(),
+        hidden: [&options.home].into_iter().chain(&options.own_files).cloned().collect(),
+        path: variable("PATH"),
+        variables: options.environment.clone(),
+    }
+}
+
+/// Returns the policy's list of files that act, and git's of settings that run programs.
+fn judge(runtime: &Runtime) -> Judge {
+    let engine_files = runtime.engine_files.clone();
+    let acts = move |path: &Path| {
+        let territory =
+            Territory { cwd: Path::new("/"), home: None, workspace: None, engine_files: &engine_files };
+        territory.acts_by_itself(path).is_some()
+    };
+    Judge::new(acts, baton_git::may_run_programs)
+}
+
+/// Brings what programs meet at the walls of a session's sandbox before the session.
+struct SessionWalls {
+    handle: Handle,
+    hub: Publisher,
+    /// Programs are prepared on blocking threads, which are outside of it.
+    runtime: tokio::runtime::Handle,
+    proxy: Mutex<Option<Proxy>>,
+}
+
+impl Watcher for SessionWalls {
+    fn serve(&self, listener: TcpListener) {
+        let _entered = self.runtime.enter();
+        let gate = Arc::new(SessionGate(self.handle.clone()));
+        match Proxy::serve(listener, gate, ProxyOptions::default()) {
+            Ok(proxy) => *self.proxy.lock().unwrap_or_else(PoisonError::into_inner) = Some(proxy),
+            Err(error) => {
+                tracing::error!(%error, "cannot serve the proxy of the sandbox; its programs reach no host")
+            }
+        }
+    }
+
+    fn set_aside(&self, held: &Held) {
+        let path = held.path.to_string_lossy().into_owned();
+        let Some(kept) = held.kept.clone() else {
+            let message = format!(
+                "a command in the sandbox has created {path}, and it was deleted: it was too large to keep"
+            );
+            return self.warn(message);
+        };
+        let content = String::from_utf8_lossy(&held.excerpt).into_owned();
+        let reported = self.handle.ask(ReportFile { call: None, path: path.clone(), kept, content });
+        let (hub, path) = (self.hub.clone(), path);
+        self.runtime.spawn(async move {
+            if let Err(failure) = reported.await {
+                warn(
+                    &hub,
+                    format!("a command in the sandbox has created {path}, which was moved away: {failure}"),
+                );
+            }
+        });
+    }
+}
+
+impl SessionWalls {
+    fn warn(&self, message: String) {
+        warn(&self.hub, message);
+    }
+}
+
+fn warn(hub: &Publisher, message: String) {
+    tracing::warn!("{message}");
+    let warning = SessionWarning { warning_type: "sandbox".into(), message, url: None };
+    hub.show(warning, &CancellationToken::new());
+}
+
+/// Asks the session about hosts.
+struct SessionGate(Handle);
+
+impl Gate for SessionGate {
+    fn admit<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Admission> {
+        Box::pin(async move {
+            let origin = target.url();
+            // A name that only its resolver knows as private was not allowed as such.
+            let is_private = address::is_private(&origin);
+            match self.0.ask(RequestHost { call: None, origin }).await {
+                Ok(HostAnswer::Allowed) if is_private => Admission::AlsoPrivate,
+                Ok(HostAnswer::Allowed) => Admission::Public,
+                Ok(HostAnswer::Denied { reason }) => Admission::Denied { reason },
+                Err(failure) => Admission::Denied { reason: failure.to_string() },
+            }
+        })
+    }
+
+    fn reached(&self, target: &Target) {
+        tracing::info!(session = %self.0.id, host = %target, "a command in the sandbox has reached a host");
+    }
 }
 
 /// Moves a held file back to its path in the working directory.

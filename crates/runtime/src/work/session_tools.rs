@@ -17,9 +17,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::capture::TurnSnapshots;
+use super::sandbox;
 use super::share::FileShare;
 use super::user_commands::UserCommands;
 use crate::Runtime;
+use crate::session::Handle;
 use crate::web::NetworkFetch;
 
 /// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
@@ -41,22 +43,26 @@ pub(crate) struct SessionTools {
     create: Arc<dyn Fn() -> Services + Send + Sync>,
 }
 
+/// What the tools of a session are made of.
+pub(crate) struct Parts {
+    pub(crate) mcp: SessionMcp,
+    pub(crate) skills: SessionSkills,
+    pub(crate) workflows: Arc<SessionWorkflows>,
+    pub(crate) files: SessionFiles,
+    pub(crate) share: Arc<FileShare>,
+}
+
 impl SessionTools {
     /// Creates the tools of a session.
-    pub(crate) fn new(
-        runtime: &Arc<Runtime>,
-        hub: &Publisher,
-        mcp: SessionMcp,
-        skills: SessionSkills,
-        workflows: Arc<SessionWorkflows>,
-        files: SessionFiles,
-        share: Arc<FileShare>,
-    ) -> Self {
+    pub(crate) fn new(runtime: &Arc<Runtime>, hub: &Publisher, handle: Handle, parts: Parts) -> Self {
+        let Parts { mcp, skills, workflows, files, share } = parts;
         let (runtime, hub, database) = (runtime.clone(), hub.clone(), files.database());
         let (toolbox, ledger, tasks) =
             (runtime.toolbox.clone(), runtime.ledger.clone(), runtime.tasks.clone());
         let user_commands = UserCommands::new(runtime.stopping.clone());
+        let own_files = files.clone();
         let create = move || {
+            let enclosure = sandbox::enclosure(&runtime, &own_files, &hub, &handle);
             let hub = hub.clone();
             let todos_changed = Arc::new(move || hub.show(TodosChanged {}, &CancellationToken::new()));
             let settings = ShellSettings {
@@ -72,6 +78,7 @@ impl SessionTools {
                 web: Arc::new(NetworkFetch::new(runtime.models.network())),
                 paths: NamedPaths::default(),
                 private_hosts: PrivateHosts::default(),
+                enclosure,
             }
         };
         Self {

@@ -13,6 +13,7 @@ use baton_core::{Call, CallKey, Prepared, Route, TrustTerm, WorkResult};
 use baton_disk::blocking;
 use baton_protocol::event::{ContextAdded, Question, ToolPartialResult, ToolRequest, UserQuestion};
 use baton_protocol::permission::PermissionRequest;
+use baton_protocol::sandbox::Placed;
 use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::json;
@@ -180,7 +181,12 @@ fn unknown_tool(name: &str, available: &[ToolSpec]) -> ToolResult {
 }
 
 /// Runs a built-in tool, or a tool of an MCP server that is bound to what was approved.
-pub(super) async fn run(scope: &WorkScope, key: &CallKey, binding: Option<&str>) -> WorkResult {
+pub(super) async fn run(
+    scope: &WorkScope,
+    key: &CallKey,
+    binding: Option<&str>,
+    placed: Option<Placed>,
+) -> WorkResult {
     let Some(call) = find(scope, key) else { return WorkResult::RunTool(tools::interrupted()) };
     let arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
     if let Some(binding) = binding {
@@ -202,7 +208,10 @@ pub(super) async fn run(scope: &WorkScope, key: &CallKey, binding: Option<&str>)
         agents::READ_AGENT => sub_agents::read(scope, &arguments),
         agents::LIST_AGENTS => sub_agents::list(scope),
         name => match scope.tools.toolbox().get(name) {
-            Some(tool) => run_tracked(scope, &*tool, &context(scope, &call.id).await, &arguments).await,
+            Some(tool) => {
+                let context = ToolContext { placed, ..context(scope, &call.id).await };
+                run_tracked(scope, &*tool, &context, &arguments).await
+            }
             None => match scope.mcp_tool(name) {
                 Some(tool) => mcp_calls::run(scope, &call, &tool, &arguments).await,
                 None => unknown_tool(name, &[]),
@@ -347,6 +356,8 @@ async fn context(scope: &WorkScope, id: &ToolCallId) -> ToolContext {
         home: Some(scope.runtime.options.home.clone()),
         exact_pages: scope.session.durable.rules.are_about_pages(),
         services: scope.tools.services().await,
+        sandbox: scope.session.sandbox().clone(),
+        placed: None,
         call: id.clone(),
         cancel: scope.cancel.clone(),
         progress: Arc::new(progress),

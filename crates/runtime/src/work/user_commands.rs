@@ -12,6 +12,9 @@ use std::time::Duration;
 use baton_agent::tools::ToolContext;
 use baton_agent::tools::shell::Background;
 use baton_ask::CommandRun;
+use baton_core::Session;
+use baton_files::locations::resolved;
+use baton_protocol::sandbox::SandboxChoice;
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Json, ToolCallId};
 use serde_json::{Value, json};
@@ -28,6 +31,36 @@ pub(super) struct UserCommands {
     running: Mutex<HashMap<String, CancellationToken>>,
     /// Cancelled when the server stops. All commands are stopped then: the server waits for their tasks.
     stopping: CancellationToken,
+}
+
+/// A command of a user.
+pub(crate) struct UserCommand {
+    /// Working directory.
+    pub(crate) cwd: PathBuf,
+    /// The command line.
+    pub(crate) line: String,
+    /// The sandbox that it runs in.
+    pub(crate) sandbox: SandboxChoice,
+}
+
+impl UserCommand {
+    /// Creates a command of a session's user. It runs in the sandbox only if somebody chose one for the session: users run what
+    /// they like, unless that was taken from them.
+    pub(crate) fn new(session: &Session, cwd: PathBuf, line: String) -> Self {
+        let choice = session.sandbox();
+        let sandbox = if choice.chosen { choice.clone() } else { SandboxChoice::of_applications() };
+        Self { cwd, line, sandbox }
+    }
+
+    /// Whether the command would open another directory than the session's to what runs in the sandbox.
+    pub(crate) async fn leaves_workspace(&self, session: &Session) -> bool {
+        if !self.sandbox.policy.level.is_inside() {
+            return false;
+        }
+        let workspace = PathBuf::from(&session.durable.facts.context.cwd);
+        let (cwd, workspace) = tokio::join!(resolved(self.cwd.clone()), resolved(workspace));
+        !cwd.starts_with(workspace)
+    }
 }
 
 impl UserCommands {
@@ -63,25 +96,19 @@ fn command_run(result: &ToolResult) -> CommandRun {
 
 impl SessionTools {
     /// Runs a command that `end_named` can stop meanwhile. Returns `None` if one of that name is running.
-    pub(crate) async fn run_named(&self, name: &str, cwd: PathBuf, command: &str) -> Option<CommandRun> {
+    pub(crate) async fn run_named(&self, name: &str, command: UserCommand) -> Option<CommandRun> {
         let token = self.user_commands.register(name)?;
-        let ran = self.run_until(cwd, command, token).await;
+        let ran = self.run_until(command, token).await;
         self.user_commands.lock().remove(name);
         Some(ran)
     }
 
     /// Starts a command without waiting for it. It is stopped after `limit`.
-    pub(crate) fn start_named(
-        self: &Arc<Self>,
-        name: String,
-        cwd: PathBuf,
-        command: String,
-        limit: Option<Duration>,
-    ) {
+    pub(crate) fn start_named(self: &Arc<Self>, name: String, command: UserCommand, limit: Option<Duration>) {
         let Some(token) = self.user_commands.register(&name) else { return };
         let tools = Arc::clone(self);
         let task = async move {
-            let run = tools.run_until(cwd, &command, token.clone());
+            let run = tools.run_until(command, token.clone());
             let ran = match limit {
                 Some(limit) => tokio::time::timeout(limit, run).await.ok(),
                 None => Some(run.await),
@@ -122,7 +149,8 @@ impl SessionTools {
         self.opened().is_some_and(|services| services.shells.forget_ended(id))
     }
 
-    async fn run_until(&self, cwd: PathBuf, command: &str, cancel: CancellationToken) -> CommandRun {
+    async fn run_until(&self, command: UserCommand, cancel: CancellationToken) -> CommandRun {
+        let UserCommand { cwd, line, sandbox } = command;
         let Some(bash) = self.toolbox().get("bash") else {
             return CommandRun { output: "No shell is available.".into(), exit_code: None };
         };
@@ -132,11 +160,13 @@ impl SessionTools {
             home: None,
             exact_pages: true,
             services: self.services().await,
+            sandbox,
+            placed: None,
             call: ToolCallId("user".into()),
             cancel,
             progress: Arc::new(|_| {}),
         };
-        let arguments = json!({ "command": command, "description": "", "initial_wait": MAX_WAIT });
+        let arguments = json!({ "command": line, "description": "", "initial_wait": MAX_WAIT });
         command_run(&bash.run(&context, &Json::from(arguments)).await)
     }
 }

@@ -38,7 +38,7 @@ use self::transcript::Transcripts;
 use self::write::UnwrittenSteps;
 use crate::Runtime;
 use crate::crash::CrashPoint;
-use crate::work::{SessionEngine, SessionTools, beside};
+use crate::work::{SessionEngine, SessionTools, beside, sandbox};
 use baton_ask::{ActorAsk, AskMessage, FamilyAsk};
 use baton_settings::{Layers, Settings, SettingsChange, SettingsEdit};
 
@@ -156,6 +156,7 @@ impl Actor {
         let mut next = Some(first);
         let mut taken = 0;
         let mut pending: Option<UnwrittenSteps> = None;
+        sandbox::refresh(&self.runtime, &mut self.session);
         while let Some(message) = next.take() {
             match self.as_input(message) {
                 Ok((input, from_work)) => {

@@ -34,7 +34,7 @@ use crate::crash::CrashPoint;
 use crate::extension_host::start_ask;
 use crate::session::edge;
 use crate::session::{AddonPort, Handle, stored_settings};
-use crate::work::{FileShare, SessionTools};
+use crate::work::{FileShare, Parts, SessionTools, sandbox};
 
 /// Number of records per read, where the whole history is read.
 const PAGE: usize = 512;
@@ -143,6 +143,7 @@ impl Loading {
                 let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
                 let share = FileShare::new(&self.runtime.store, &lease, &files);
                 let held = Held { lease, head, meta, share };
+                sandbox::equip(&self.runtime, &mut session).await;
                 let actor = self.into_actor(session, settings, held, Transcripts::new());
                 let (client, params) = (joining.client, joining.params.clone());
                 let mut attached = Attached::default();
@@ -199,7 +200,7 @@ impl Loading {
             Ok(recovered) => self.fill_gap(opened.head).await.map(|()| recovered),
             Err(error) => Err(error),
         };
-        let (session, repairs) = match recovered {
+        let (mut session, repairs) = match recovered {
             Ok(recovered) => recovered,
             Err(error) => return Err(self.not_loaded(error, awaited)),
         };
@@ -221,6 +222,7 @@ impl Loading {
             Ok(share) => share,
             Err(error) => return Err(self.not_loaded(error, awaited)),
         };
+        sandbox::equip(&self.runtime, &mut session).await;
         let held = Held { lease: opened.lease, head: opened.head, meta, share };
         let mut actor = self.into_actor(session, settings, held, Transcripts::default());
         actor.last_snapshot = snapshot;
@@ -321,10 +323,9 @@ impl Loading {
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
-        session.live.sandbox = crate::work::sandbox::base(&self.runtime);
         session.live.engine_files = self.runtime.engine_files.clone();
         let handle = Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone());
-        let port = Arc::new(AddonPort { handle, publisher: self.hub.clone() });
+        let port = Arc::new(AddonPort { handle: handle.clone(), publisher: self.hub.clone() });
         let (addons, trust) = (&self.runtime.addons, Arc::<SessionTrust>::default());
         let share = Arc::new(share);
         let runs = Workflows::new(files.path(), share.clone().sharing());
@@ -332,17 +333,10 @@ impl Loading {
         let workflows = SessionWorkflows::new(self.id.clone(), port.clone(), runs, tasks, stopping);
         let mcp = SessionMcp::new(addons, port.clone(), self.id.clone(), trust.clone());
         let skills = SessionSkills::new(addons, port, self.id.clone(), trust);
+        let parts = Parts { mcp, skills, workflows, files: files.clone(), share };
         Box::new(Actor {
             engine: Arc::default(),
-            tools: Arc::new(SessionTools::new(
-                &self.runtime,
-                &self.hub,
-                mcp,
-                skills,
-                workflows,
-                files.clone(),
-                share,
-            )),
+            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, handle, parts)),
             mirror: self.runtime.mirrors.of(&self.id, &files),
             runtime: self.runtime,
             session,
