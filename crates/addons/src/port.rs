@@ -5,6 +5,7 @@ use std::pin::Pin;
 use baton_core::ask::{CloseLogin, Elicit, Elicited, RequestLogin, Sample};
 use baton_protocol::{Body, Json, RequestId};
 use baton_providers::Clients;
+use baton_sandbox::Place;
 
 /// A reply that is awaited. The ask was sent before: dropping this ignores the reply, and withdraws nothing.
 pub type Awaited<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -15,6 +16,9 @@ pub type Awaited<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub trait SessionPort: Clients {
     /// Shows an ephemeral event to all clients.
     fn show(&self, event: Body);
+
+    /// Returns where a program runs that the session's repository brings: in the sandbox of the session, if it has one.
+    fn place(&self) -> Awaited<Result<Place, String>>;
 
     /// Puts a form to the clients.
     fn elicit(&self, ask: Elicit) -> Awaited<Result<Elicited, String>>;

@@ -24,16 +24,20 @@ mod retry;
 mod thread;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use baton_process::Ledger;
 use baton_protocol::Json;
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{AssistantUsage, ModelCallFailure, UserQuestion};
 use baton_protocol::permission::PermissionRequest;
+use baton_protocol::sandbox::SandboxLevel;
 use baton_protocol::tool::ToolResult;
+use baton_sandbox::Place;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -67,6 +71,26 @@ pub struct ThreadSpec {
     pub tools: Option<ToolServer>,
     /// Records its processes, so that a later server can end them if this one is killed.
     pub ledger: Ledger,
+    /// The level of the sandbox that somebody chose for the session. A program with a sandbox of its own uses it there.
+    pub sandbox: Option<SandboxLevel>,
+    /// Places the whole program in the sandbox of the session, if its settings say so.
+    pub placing: Option<Placing>,
+}
+
+/// Returns where a program runs that also writes these files and directories of the user.
+#[derive(Clone)]
+pub struct Placing(pub Arc<PlaceProgram>);
+
+/// A function of [`Placing`]. The error is a message to the user.
+pub type PlaceProgram = dyn Fn(Vec<PathBuf>) -> Placed + Send + Sync;
+
+/// A place that is being prepared.
+pub type Placed = Pin<Box<dyn Future<Output = Result<Place, String>> + Send>>;
+
+impl fmt::Debug for Placing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Placing")
+    }
 }
 
 /// An MCP server that offers the tools of the session. It asks for permissions itself: a program need not ask before it
@@ -254,4 +278,6 @@ pub struct EngineSettings {
     /// The program's name of the sandbox for its commands, where it has one (codex: `read-only`,
     /// `workspace-write`, `danger-full-access`).
     pub sandbox: Option<String>,
+    /// Whether the whole program runs in the sandbox of the session.
+    pub inside: bool,
 }

@@ -36,6 +36,9 @@ pub(crate) struct ProgramInfo {
     /// Files and directories of the user from which it runs hooks, servers or plugins, relative to the home directory. Each
     /// write to one asks the user.
     pub(crate) user_files: &'static [&'static str],
+    /// What it reads and writes in the home directory for itself: its login, its settings, its conversations. In the sandbox
+    /// of a session, it has nothing else of the user's.
+    pub(crate) state: &'static [&'static str],
     /// The oldest supported version.
     pub(crate) oldest: [u64; 3],
     /// Extra arguments that are not allowed: Baton sets them itself, or they would change the output format.
@@ -86,6 +89,7 @@ impl ProgramInfo {
             project_files: of_all(|info| info.project_files).leak(),
             variable_files: of_all(|info| info.variable_files).leak(),
             user_files: &[],
+            state: &[],
             oldest: [0, 0, 0],
             reserved_args: &[],
             adapter: |info, _| {
@@ -141,6 +145,12 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn adapter(&self) -> Box<dyn Adapter> {
         (self.info.adapter)(&self.info, self.settings.mode)
+    }
+
+    /// Returns the files and directories of the user that the program keeps its state in.
+    pub(crate) fn state(&self) -> Vec<PathBuf> {
+        let home = self.variable("HOME").map(PathBuf::from);
+        home.iter().flat_map(|home| self.info.state.iter().map(|name| home.join(name))).collect()
     }
 
     /// Finds the executable. Blocks.

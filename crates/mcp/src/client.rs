@@ -1,5 +1,6 @@
 //! The interface between servers and the session that uses them.
 
+use baton_sandbox::Place;
 use serde_json::Value;
 use url::Url;
 
@@ -122,6 +123,12 @@ impl Protected {
 pub trait McpClient: Send + Sync {
     /// Receives a notice. Must not block.
     fn notice(&self, server: &str, notice: Notice);
+
+    /// Returns where the program of a server runs that a repository brings: in the session's sandbox, if it has one.
+    ///
+    /// # Errors
+    /// With the reason, when the session needs a sandbox and there is none.
+    fn place(&self) -> Working<'_, Result<Place, String>>;
 
     /// Receives credentials that a server is configured with, before it is started. They must not be shown.
     fn keep_secret(&self, _credentials: Vec<String>) {}

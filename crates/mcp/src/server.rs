@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_sandbox::Place;
 use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::Instant;
@@ -284,6 +285,32 @@ impl Server {
     fn variables<'a>(&'a self, config: &'a ServerConfig) -> Variables<'a> {
         let options = &self.options;
         Variables { environment: &options.environment, origin: &config.origin, cwd: &options.cwd }
+    }
+
+    /// Returns what to connect to, with variables replaced. The program of a repository is placed in the session's sandbox.
+    async fn placed_target(&self, config: &ServerConfig) -> Result<ConnectionTarget, String> {
+        match self.target(config)? {
+            ConnectionTarget::Program(start) if self.is_of_repository(config) => {
+                let sandbox = match self.options.client.place().await? {
+                    Place::Inside(ready) => Some(ready),
+                    Place::Outside => None,
+                };
+                Ok(ConnectionTarget::Program(Start { sandbox, ..start }))
+            }
+            target => Ok(target),
+        }
+    }
+
+    /// Whether the directory in which the session works has brought the server.
+    fn is_of_repository(&self, config: &ServerConfig) -> bool {
+        match &config.origin {
+            Origin::Workspace { .. } | Origin::Distrusted { .. } => true,
+            // Installed by the user, unless the repository contains it.
+            Origin::Plugin { root, .. } => root.starts_with(&self.options.cwd),
+            Origin::Agent { .. } | Origin::Session | Origin::User | Origin::Settings | Origin::BuiltIn => {
+                false
+            }
+        }
     }
 
     /// Returns what to connect to, with variables replaced.

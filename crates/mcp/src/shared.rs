@@ -10,6 +10,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, Weak};
 
 use baton_process::Ledger;
+use baton_sandbox::Place;
 use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 use tokio_util::sync::CancellationToken;
@@ -196,6 +197,11 @@ impl Drop for Joining<'_> {
 }
 
 impl McpClient for SharedConnection {
+    /// A repository has no shared server.
+    fn place(&self) -> Working<'_, Result<Place, String>> {
+        Box::pin(async { Err("a server of a repository is never shared".to_owned()) })
+    }
+
     fn notice(&self, _: &str, notice: Notice) {
         let told: Vec<_> = {
             let members = lock(&self.members);

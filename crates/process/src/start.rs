@@ -48,20 +48,21 @@ impl Start {
     /// When it cannot be started.
     pub fn start(self) -> io::Result<(Supervised, Pipes)> {
         let supervised = match self.sandbox.clone() {
-            Some(sandbox) => self.start_inside(&sandbox)?,
+            Some(sandbox) => self.start_inside(sandbox)?,
             None => self.start_outside()?,
         };
         with_pipes(supervised)
     }
 
-    fn start_inside(self, sandbox: &Ready) -> io::Result<Supervised> {
+    fn start_inside(self, sandbox: Arc<Ready>) -> io::Result<Supervised> {
         let mut environment = self.environment;
         environment.push((TAG_VARIABLE.into(), self.tag.clone().into()));
-        environment.push(("PWD".into(), sandbox.cwd().into()));
-        let launch = Launch { program: self.program, args: self.args, environment, input: Input::Piped };
+        environment.push(("PWD".into(), self.cwd.clone().into()));
+        let (program, args, cwd) = (self.program, self.args, Some(self.cwd));
+        let launch = Launch { program, args, environment, cwd, input: Input::Piped };
         let mut enclosed = sandbox.enclose(launch)?;
         enclosed.command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Supervised::spawn_enclosed(enclosed, self.tag, self.ledger)
+        Ok(Supervised::spawn_enclosed(enclosed, self.tag, self.ledger)?.within(sandbox))
     }
 
     fn start_outside(self) -> io::Result<Supervised> {

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_sandbox::{Control, Enclosed, Ended};
+use baton_sandbox::{Control, Enclosed, Ended, Ready};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
@@ -27,6 +27,8 @@ pub struct Supervised {
     inside: Option<Inside>,
     /// The input of a program in a sandbox; `stdin` of the process is the socket of its helper.
     stdin: Option<ChildStdin>,
+    /// Where it runs, if that is a sandbox: kept as long as the program runs.
+    place: Option<Arc<Ready>>,
     /// No process of the tree is left.
     gone: bool,
 }
@@ -89,7 +91,13 @@ impl Supervised {
         let leader = ProcessIdentity::of(pid);
         starting.started(leader);
         let tree = Arc::new(Mutex::new(Tree::new(leader, tag, control)));
-        Ok(Self { child, tree, ledger, inside: None, stdin: None, gone: false })
+        Ok(Self { child, tree, ledger, inside: None, stdin: None, place: None, gone: false })
+    }
+
+    /// Keeps the sandbox that the program runs in, as long as the program runs.
+    pub(crate) fn within(mut self, sandbox: Arc<Ready>) -> Self {
+        self.place = Some(sandbox);
+        self
     }
 
     /// Returns the program's process.

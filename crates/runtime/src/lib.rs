@@ -59,6 +59,7 @@ use baton_process::Ledger;
 use baton_protocol::{ClientId, SessionId};
 use baton_providers::accounts::Accounts;
 use baton_providers::{Models, ProviderCache, Secrets, ServerEndpoint};
+use baton_sandbox::Place;
 use baton_store::{Owner, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -124,6 +125,7 @@ pub struct Runtime {
     pub(crate) engine_files: Arc<[String]>,
     pub(crate) provider_cache: ProviderCache,
     pub(crate) mirrors: Mirrors,
+    pub(crate) sandboxes: work::sandbox::Sandboxes,
     pub(crate) ledger: Ledger,
     /// Grants of locations and trusted folders.
     pub locations: Locations,
@@ -202,6 +204,7 @@ impl Runtime {
             owner,
             options,
             mirrors: Mirrors::new(store.clone()),
+            sandboxes: Default::default(),
             cluster: store.members().is_some().then(Cluster::default),
             store,
             registry: Registry::default(),
@@ -226,6 +229,14 @@ impl Runtime {
     pub async fn missing_sandbox(&self) -> Option<String> {
         work::sandbox::learn(self).await;
         work::sandbox::missing(self.options.sandbox_host.as_ref())
+    }
+
+    /// Returns where a program runs that a session's repository brings: in the sandbox of the session, if it has one.
+    ///
+    /// # Errors
+    /// With the reason, when the session needs a sandbox and there is none, or is not live here.
+    pub async fn place(&self, session: &SessionId) -> Result<Place, String> {
+        work::sandbox::place_of(self, session).await
     }
 
     /// Passes a crash point.

@@ -1,5 +1,6 @@
 //! The sandbox of a session: what stays the same from call to call.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -9,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxNetwork, SandboxPolicy};
 
@@ -75,6 +76,15 @@ pub struct Enclosure {
     limits: Limits,
     watcher: Arc<dyn Watcher>,
     namespaces: Mutex<Option<Arc<Namespaces>>>,
+    /// Programs that run beside the calls.
+    lasting: Mutex<Vec<Lasting>>,
+}
+
+/// A program that runs beside the calls, such as an MCP server.
+struct Lasting {
+    ready: Arc<Ready>,
+    /// The files that acted when it was last looked.
+    seen: Census,
 }
 
 impl std::fmt::Debug for Enclosure {
@@ -92,6 +102,8 @@ pub struct Launch {
     pub args: Vec<OsString>,
     /// Its complete environment, before what the sandbox changes.
     pub environment: Vec<(OsString, OsString)>,
+    /// Its working directory; none means that of the sandbox. The program finds there what it finds anywhere inside.
+    pub cwd: Option<PathBuf>,
     /// Its input.
     pub input: Input,
 }
@@ -148,7 +160,7 @@ impl Enclosure {
         limits: Limits,
         watcher: Arc<dyn Watcher>,
     ) -> Self {
-        Self { host, places, judge, limits, watcher, namespaces: Mutex::new(None) }
+        Self { host, places, judge, limits, watcher, namespaces: Mutex::default(), lasting: Mutex::default() }
     }
 
     /// Returns the namespaces of the session; creates them first if there are none. Blocks.
@@ -159,7 +171,7 @@ impl Enclosure {
         let Support::Full { bwrap } = self.host.support() else {
             return Err(Unavailable::new(self.host.support().reason().unwrap_or_default()));
         };
-        let mut known = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.namespaces);
         if let Some(namespaces) = &*known {
             return Ok(Arc::clone(namespaces));
         }
@@ -283,6 +295,49 @@ impl Enclosure {
         }
     }
 
+    /// Prepares the start of a program that runs beside the calls, such as an MCP server of a repository. Like
+    /// [`place`](Self::place), but what it creates is found by [`sweep`](Self::sweep).
+    ///
+    /// # Errors
+    /// If somebody chose a level that cannot be enforced.
+    pub async fn place_lasting(
+        self: &Arc<Self>,
+        choice: &SandboxChoice,
+        cwd: &Path,
+    ) -> Result<Place, Unavailable> {
+        let place = self.place(choice, cwd).await?;
+        if let Place::Inside(ready) = &place
+            && ready.policy.level == SandboxLevel::Workspace
+        {
+            let seen = ready.before.clone();
+            lock(&self.lasting).push(Lasting { ready: Arc::clone(ready), seen });
+        }
+        Ok(place)
+    }
+
+    /// Returns files that act and that have appeared since the last sweep, while programs ran beside the calls. They stay where
+    /// they are: somebody outside may have created them. Does nothing if no such program runs.
+    pub async fn sweep(self: &Arc<Self>) -> Vec<PathBuf> {
+        if lock(&self.lasting).is_empty() {
+            return Vec::new();
+        }
+        let this = Arc::clone(self);
+        tokio::task::spawn_blocking(move || this.look_for_new()).await.unwrap_or_default()
+    }
+
+    fn look_for_new(&self) -> Vec<PathBuf> {
+        let mut lasting = lock(&self.lasting);
+        let mut found = BTreeSet::new();
+        for program in lasting.iter_mut() {
+            let now = Census::take(&program.ready.cwd, &self.judge);
+            found.extend(now.new_since(&program.seen).into_iter().map(|path| program.ready.cwd.join(path)));
+            program.seen = now;
+        }
+        // Of a program that has ended, nobody else has the place any more.
+        lasting.retain(|program| Arc::strong_count(&program.ready) > 1);
+        found.into_iter().collect()
+    }
+
     /// Moves files away that act and that were created since a program was prepared, and tells the watcher. Returns them.
     pub async fn after(self: &Arc<Self>, ready: &Arc<Ready>) -> Vec<Held> {
         if ready.policy.level != SandboxLevel::Workspace {
@@ -362,6 +417,7 @@ impl Ready {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new(&self.program.path);
         command.args(&self.program.arguments).env_clear().stdin(OwnedFd::from(theirs));
+        let plan = serde_json::to_vec(&self.plan(&launch))?;
         let (input, stdin) = match launch.input {
             Input::Null => (None, None),
             Input::Given(descriptor) => (Some(descriptor), None),
@@ -378,14 +434,14 @@ impl Ready {
         } else {
             command.arg(INSIDE);
         }
-        let plan = memory(&serde_json::to_vec(&self.plan(launch.program, launch.args, launch.environment))?)?;
+        let plan = memory(&plan)?;
         let descriptors: Vec<_> =
             [plan.as_fd()].into_iter().chain(input.as_ref().map(|input| input.as_fd())).collect();
         send(&ours, Order::Run, &descriptors)?;
         Ok(Enclosed { command, control: Control::new(ours), stdin })
     }
 
-    fn plan(&self, program: OsString, args: Vec<OsString>, environment: Vec<(OsString, OsString)>) -> Plan {
+    fn plan(&self, launch: &Launch) -> Plan {
         let (walls, readable, proxy) = match &self.walls {
             Shape::Namespaces { session, .. } => {
                 let proxy = (self.policy.network == SandboxNetwork::Asked).then_some(session.port);
@@ -393,12 +449,12 @@ impl Ready {
             }
             Shape::Landlock { readable } => (Walls::Landlock, Some(readable.clone()), None),
         };
-        let variables = environment::inside(environment, proxy, self.has_registry);
+        let variables = environment::inside(launch.environment.iter().cloned(), proxy, self.has_registry);
         Plan {
-            program: program.into(),
-            args: args.into_iter().map(Bytes::from).collect(),
+            program: (&launch.program).into(),
+            args: launch.args.iter().map(Bytes::from).collect(),
             environment: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            cwd: (&self.cwd).into(),
+            cwd: launch.cwd.as_ref().unwrap_or(&self.cwd).into(),
             writable: self.writable.clone(),
             readable,
             walls,
@@ -441,6 +497,7 @@ pub(crate) fn rehearse(bwrap: &Path, program: &Program, session: &Arc<Namespaces
         program: "true".into(),
         args: Vec::new(),
         environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        cwd: None,
         input: Input::Null,
     };
     let Enclosed { mut command, mut control, .. } = ready.enclose(launch)?;
@@ -470,4 +527,8 @@ fn memory(contents: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(contents)?;
     file.rewind()?;
     Ok(file.into())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -108,7 +108,7 @@ mod tests {
         assert!(
             find(&inside_with, "GOPROXY")
                 .unwrap()
-                .starts_with("file:///home/u/go/pkg/mod/cache/download,https")
+                .starts_with("file:///home/u/go/pkg/mod/cache/download,direct")
         );
         assert_eq!(find(&inside_with, "CARGO_HOME"), None);
         let without = inside(passed, None, false);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use baton_process::{Ledger, Pipes, Start, Supervised};
 use baton_protocol::SessionId;
+use baton_sandbox::Place;
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 use tokio::time::timeout;
@@ -39,6 +40,8 @@ pub(super) struct Launch<'a> {
     pub(super) sdk: Option<&'a Path>,
     /// Variables of the server.
     pub(super) environment: &'a Environment,
+    /// Where it runs.
+    pub(super) place: Place,
 }
 
 /// A running extension. Its processes end when [`Process::end`] is called, or this is dropped.
@@ -107,6 +110,10 @@ impl Launch<'_> {
     }
 
     fn start_tagged(&self, ledger: &Ledger, tag: &str) -> io::Result<(Supervised, Pipes)> {
+        let sandbox = match &self.place {
+            Place::Inside(ready) => Some(ready.clone()),
+            Place::Outside => None,
+        };
         Start {
             program: "node".into(),
             args: self.arguments(),
@@ -114,7 +121,7 @@ impl Launch<'_> {
             cwd: self.cwd.to_owned(),
             tag: tag.to_owned(),
             ledger: ledger.clone(),
-            sandbox: None,
+            sandbox,
         }
         .start()
     }
@@ -124,12 +131,20 @@ impl Launch<'_> {
         vec!["--import".into(), loader.into(), self.found.extension.entry.clone().into()]
     }
 
+    /// Returns the process whose end an extension may take for that of the server: inside, its helper.
+    fn parent(&self) -> u32 {
+        match self.place {
+            Place::Inside(_) => 1,
+            Place::Outside => std::process::id(),
+        }
+    }
+
     fn variables(&self) -> Vec<(OsString, OsString)> {
         let mut variables = self.environment.passed();
         let own: [(&str, OsString); 3] = [
             ("SESSION_ID", self.session.as_str().into()),
             ("EXTENSION_PATH", self.found.extension.entry.clone().into()),
-            ("COPILOT_EXTENSION_PARENT_PID", std::process::id().to_string().into()),
+            ("COPILOT_EXTENSION_PARENT_PID", self.parent().to_string().into()),
         ];
         let sdk = self.sdk.map(|sdk| ("COPILOT_SDK_PATH", sdk.as_os_str().to_owned()));
         for (name, value) in own.into_iter().chain(sdk) {

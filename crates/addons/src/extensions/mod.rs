@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use baton_disk::blocking;
 use baton_files::locations::Location;
 use baton_protocol::SessionId;
+use baton_sandbox::Place;
 use baton_settings::Settings;
 pub use baton_skills::{Extension, Problem};
 use baton_skills::{scan_extensions, scan_extensions_below};
@@ -197,8 +198,9 @@ impl crate::Addons {
         session: &SessionId,
         cwd: &Path,
         sdk: Option<&Path>,
+        place: Place,
     ) -> std::io::Result<(Process, OwnedFd, OwnedFd)> {
-        let launch = Launch { found, session, cwd, sdk, environment: &self.extensions.environment };
+        let launch = Launch { found, session, cwd, sdk, environment: &self.extensions.environment, place };
         launch.start(&self.options.ledger, &self.options.tasks).await
     }
 }

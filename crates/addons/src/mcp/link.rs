@@ -11,6 +11,7 @@ use baton_mcp::{
     ServerStatus, Working, is_web_page, without_credentials,
 };
 use baton_protocol::{Body, Json};
+use baton_sandbox::Place;
 use baton_settings::Settings;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -309,6 +310,10 @@ impl SessionLink {
 }
 
 impl McpClient for SessionLink {
+    fn place(&self) -> Working<'_, Result<Place, String>> {
+        self.session.place()
+    }
+
     fn notice(&self, server: &str, notice: Notice) {
         // A token of another session, or of `baton mcp login`, has ended the wait for a login.
         if notice == Notice::Status(ServerStatus::Connected) && self.has_token(server) {

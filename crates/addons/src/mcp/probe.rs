@@ -12,6 +12,7 @@ use baton_mcp::{
 };
 use baton_model::http::HttpClient;
 use baton_process::Ledger;
+use baton_sandbox::Place;
 use tokio_util::task::TaskTracker;
 
 use super::network::Network;
@@ -124,6 +125,11 @@ struct Alone {
 
 impl McpClient for Alone {
     fn notice(&self, _: &str, _: Notice) {}
+
+    /// The user starts the server by hand, to see what it does: there is no session, and nobody to ask.
+    fn place(&self) -> Working<'_, Result<Place, String>> {
+        Box::pin(async { Ok(Place::Outside) })
+    }
 
     fn token(&self, server: &Protected) -> Working<'_, Option<String>> {
         let server = server.clone();

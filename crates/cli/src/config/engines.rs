@@ -20,6 +20,8 @@ pub(crate) struct EngineTable {
     mode: ModeName,
     /// Sandbox for the engine's commands, by the engine's own name for it.
     sandbox: Option<String>,
+    /// Whether the whole program runs in the sandbox of the session.
+    inside: bool,
     limits: LimitsTable,
 }
 
@@ -52,6 +54,7 @@ impl From<EngineTable> for EngineSettings {
             },
             limits: table.limits.into(),
             sandbox: table.sandbox,
+            inside: table.inside,
         }
     }
 }

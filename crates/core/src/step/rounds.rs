@@ -149,7 +149,7 @@ impl Step<'_> {
                 let Some(wants) = wants else { return self.run_call(key, route, Permit::default()) };
                 match self.decide(&wants, advice, cwd.as_deref()) {
                     Ok(Permitted::Yes) => {
-                        self.run_call(key, route, Permit { binding: None, placed: wants.placed() })
+                        self.run_call(key, route, Permit { binding: None, placed: wants.placed() });
                     }
                     Ok(Permitted::No) => self.tool_finished(key, denied_by_rule()),
                     Err(asked) => {

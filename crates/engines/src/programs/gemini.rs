@@ -27,6 +27,7 @@ pub(super) const INFO: ProgramInfo = ProgramInfo {
     project_files: &[".gemini"],
     variable_files: &[".env"],
     user_files: &[],
+    state: &[".gemini"],
     oldest: [0, 30, 0],
     reserved_args: &["--acp", "--experimental-acp", "--output-format", "-o", "--resume", "-r"],
     adapter: |_, _| {

@@ -26,6 +26,7 @@ pub(super) const INFO: ProgramInfo = ProgramInfo {
     project_files: &[".qwen"],
     variable_files: &[".env"],
     user_files: &[],
+    state: &[".qwen"],
     oldest: [0, 10, 0],
     reserved_args: &[
         "--acp",

@@ -15,6 +15,7 @@ use std::time::Duration;
 use baton_disk::blocking;
 use baton_process::Start;
 use baton_protocol::engine::EngineControl;
+use baton_sandbox::{Place, Ready};
 use run::Run;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +24,7 @@ use uuid::Uuid;
 use crate::adapter::{Adapter, Launch, LaunchContext, Step, Steps};
 use crate::process::{Child, OutputLine};
 use crate::program::Program;
-use crate::{EngineConversation, Report, ResumeToken, Running, ThreadSpec};
+use crate::{EngineConversation, Placing, Report, ResumeToken, Running, ThreadSpec};
 
 /// A conversation with a program.
 pub(crate) struct ProgramConversation {
@@ -99,6 +100,12 @@ impl ProgramConversation {
             return Err(error);
         }
         let path = path.ok_or_else(|| program.not_installed())?;
+        let sandbox = place(program, self.spec.placing.as_ref()).await?;
+        if sandbox.is_some() {
+            // They are reached through a socket of the server, which is outside.
+            self.spec.tools = None;
+        }
+        let program = &self.program;
         let context = LaunchContext {
             spec: &self.spec,
             settings: &program.settings,
@@ -121,7 +128,7 @@ impl ProgramConversation {
             // A unique tag: exactly the processes that carry it are ended with this one.
             tag: format!("{}{}/", self.spec.tag, Uuid::new_v4()),
             ledger: self.spec.ledger.clone(),
-            sandbox: None,
+            sandbox,
             program: path.clone().into(),
         };
         Child::start(start).map_err(|error| {
@@ -148,6 +155,17 @@ impl EngineConversation for ProgramConversation {
                 self.process_exited();
             }
         })
+    }
+}
+
+/// Returns the sandbox that a whole program runs in; none outside. The error is a message to the user.
+async fn place(program: &Program, placing: Option<&Placing>) -> Result<Option<Arc<Ready>>, String> {
+    let Some(Placing(placing)) = placing.filter(|_| program.settings.inside) else { return Ok(None) };
+    let name = program.info.name;
+    match placing(program.state()).await {
+        Ok(Place::Inside(ready)) => Ok(Some(ready)),
+        Ok(Place::Outside) => Err(format!("{name} has to run in a sandbox, and the session has none.")),
+        Err(why) => Err(format!("{name} cannot run in the sandbox: {why}.")),
     }
 }
 

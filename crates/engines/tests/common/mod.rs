@@ -68,6 +68,8 @@ impl Fixture {
             tools: None,
             tag: format!("{}/", self.marker.word()),
             ledger: Default::default(),
+            sandbox: None,
+            placing: None,
         }
     }
 

@@ -131,7 +131,7 @@ impl Server {
     async fn open_or_join(&self, config: &ServerConfig) -> Result<SessionConnection, ConnectError> {
         match &self.shared {
             None => {
-                let target = self.target(config).map_err(ConnectError::Failed)?;
+                let target = self.placed_target(config).await.map_err(ConnectError::Failed)?;
                 Connection::open(target, self.context()).await.map(SessionConnection::own)
             }
             Some(shared) => {

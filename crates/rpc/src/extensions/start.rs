@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_addons::extensions::{Available, Problem, Process};
+use baton_addons::extensions::{Available, Problem, Process, Source};
 use baton_ask::extensions::ExtensionStatus;
 use baton_core::TrustTerm;
 use baton_core::ask::{Consent, WithdrawAsk};
 use baton_protocol::Json;
 use baton_protocol::permission::PermissionRequest;
 use baton_runtime::session::Handle;
+use baton_sandbox::Place;
 use baton_wire::stdio::{Input, Output};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -137,8 +138,12 @@ impl Start {
     async fn execute(&self) -> Result<(), String> {
         let (runtime, session) = (&self.door.runtime, &self.session);
         let sdk = session.sdk.as_deref();
-        let started =
-            runtime.addons.start_extension(self.member.found(), &session.handle.id, &self.cwd, sdk).await;
+        let place = match self.member.found().source {
+            Source::Project => runtime.place(&session.handle.id).await?,
+            Source::User | Source::Plugin { .. } => Place::Outside,
+        };
+        let found = self.member.found();
+        let started = runtime.addons.start_extension(found, &session.handle.id, &self.cwd, sdk, place).await;
         let (process, reads, writes) = started.map_err(|error| format!("node cannot be started: {error}"))?;
         let output = pipe::Sender::from_owned_fd(reads).map_err(|error| error.to_string())?;
         let input = pipe::Receiver::from_owned_fd(writes).map_err(|error| error.to_string())?;

@@ -1,17 +1,23 @@
 //! Implements the add-ons' view of a session.
 
+use std::sync::Arc;
+
 use baton_addons::{Awaited, SessionPort};
 use baton_ask::Ask;
 use baton_core::ask::{CloseLogin, Elicit, Elicited, RequestLogin, Sample, WithdrawAsk};
 use baton_handle::{Handle, Publisher};
 use baton_protocol::{Body, ClientId, Json, RequestId};
 use baton_providers::{Calling, Clients};
+use baton_sandbox::Place;
 use tokio_util::sync::CancellationToken;
+
+use crate::work::sandbox::SessionSandbox;
 
 /// A live session. The actor makes it, because publishing needs the publisher.
 pub(crate) struct AddonPort {
     pub(crate) handle: Handle,
     pub(crate) publisher: Publisher,
+    pub(crate) sandbox: Arc<SessionSandbox>,
 }
 
 impl AddonPort {
@@ -31,6 +37,11 @@ impl Clients for AddonPort {
 impl SessionPort for AddonPort {
     fn show(&self, event: Body) {
         self.publisher.show(event, &CancellationToken::new());
+    }
+
+    fn place(&self) -> Awaited<Result<Place, String>> {
+        let sandbox = self.sandbox.clone();
+        Box::pin(async move { sandbox.place(&[]).await })
     }
 
     fn elicit(&self, ask: Elicit) -> Awaited<Result<Elicited, String>> {

@@ -12,6 +12,7 @@ use baton_model::{Message, Part};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::SessionError;
 use baton_protocol::permission::{PermissionRequest, Verdict};
+use baton_protocol::sandbox::SandboxChoice;
 use baton_store::Seq;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -45,6 +46,7 @@ pub(super) async fn run(
     }
     let facts = &scope.session.durable.facts;
     let tools = engine_tools::ready(&scope).await;
+    let SandboxChoice { policy, chosen } = scope.session.sandbox().clone();
     let settings = EngineSettings {
         engine: engine.name(),
         model: facts.model.as_deref().and_then(|model| Some(runtime.engines.of_model(model)?.1?.to_owned())),
@@ -53,6 +55,7 @@ pub(super) async fn run(
         // Deny rules apply to requests, so the program must send them.
         allow_all: runtime.options.allow_all && scope.session.durable.rules.denied.is_empty(),
         has_tools: !tools.is_empty(),
+        sandbox: chosen.then_some(policy.level),
     };
     // These become arguments of the program, which reads a leading dash as an option.
     let arguments = [&token, &settings.model, &settings.reasoning_effort];
@@ -158,7 +161,8 @@ impl EngineTurn<'_> {
         let (requests, mut requested) = mpsc::unbounded_channel();
         let tools = self.tools.clone();
         let interrupt = scope.cancel.clone();
-        let run = Run { prompt, tools, requests, reports, control, interrupt };
+        let sandbox = scope.tools.sandbox().clone();
+        let run = Run { prompt, tools, requests, reports, control, interrupt, sandbox };
         let runtime = &scope.runtime;
         let mut running =
             std::pin::pin!(scope.engine.run(self.engine, self.settings.clone(), token, runtime, run));

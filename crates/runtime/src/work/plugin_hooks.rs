@@ -5,14 +5,17 @@
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_addons::PluginHook;
+use baton_files::locations::resolved;
 use baton_process::{Pipes, Start};
+use baton_sandbox::{Place, Ready};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::WorkScope;
+use super::{WorkScope, prompt};
 
 /// Largest output of a command, in bytes.
 const MAX_OUTPUT: u64 = 1 << 20;
@@ -26,7 +29,8 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 /// # Errors
 /// With the reason, when it cannot be started, fails, or takes too long.
 pub(super) async fn run(scope: &WorkScope, hook: &PluginHook, input: &Value) -> Result<Value, String> {
-    let start = start(scope, hook)?;
+    let sandbox = place(scope, hook).await?;
+    let start = Start { sandbox, ..start(scope, hook)? };
     let (ledger, tag) = (start.ledger.clone(), start.tag.clone());
     let (note, noted) = (ledger.clone(), tag.clone());
     // Before a process carries the tag: a killed server's successor ends what it finds there.
@@ -75,6 +79,19 @@ fn parse(printed: &[u8]) -> Result<Value, String> {
         return Ok(Value::Null);
     }
     baton_json::from_slice(printed).map_err(|error| format!("its output is not JSON: {error}"))
+}
+
+/// Returns the sandbox that a hook runs in. A plugin that the user installed runs outside, and one that the repository contains
+/// inside.
+async fn place(scope: &WorkScope, hook: &PluginHook) -> Result<Option<Arc<Ready>>, String> {
+    let (root, cwd) = tokio::join!(resolved(hook.root.clone()), resolved(prompt::cwd(scope)));
+    if !root.starts_with(cwd) {
+        return Ok(None);
+    }
+    match scope.tools.sandbox().place(&[]).await? {
+        Place::Inside(ready) => Ok(Some(ready)),
+        Place::Outside => Ok(None),
+    }
 }
 
 fn start(scope: &WorkScope, hook: &PluginHook) -> Result<Start, String> {

@@ -3,11 +3,12 @@
 //! The walls themselves are built by `baton-sandbox`, the proxy by `baton-egress`. Both ask the session about what they meet,
 //! and the core decides.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use baton_core::ask::{HostAnswer, ReportFile, RequestHost};
 use baton_core::policy::address;
@@ -21,7 +22,7 @@ use baton_protocol::SessionId;
 use baton_protocol::event::SessionWarning;
 use baton_protocol::sandbox::SandboxChoice;
 use baton_sandbox::protected::Judge;
-use baton_sandbox::{Enclosure, Held, Host, Limits, Places, Watcher};
+use baton_sandbox::{Enclosure, Held, Host, Limits, Place, Places, Watcher};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
@@ -83,22 +84,111 @@ fn base(runtime: &Runtime) -> SandboxBase {
     }
 }
 
-/// Creates the sandbox of a session; none if this server builds none. Nothing is started.
-pub(super) fn enclosure(
-    runtime: &Arc<Runtime>,
-    files: &SessionFiles,
-    hub: &Publisher,
-    handle: &Handle,
-) -> Option<Arc<Enclosure>> {
-    let host = runtime.options.sandbox_host.clone()?;
-    let watcher = Arc::new(SessionWalls {
-        handle: handle.clone(),
-        hub: hub.clone(),
-        runtime: tokio::runtime::Handle::current(),
-        proxy: Mutex::default(),
-    });
-    let places = places(runtime, files, &handle.id);
-    Some(Arc::new(Enclosure::new(host, places, judge(runtime), Limits::default(), watcher)))
+/// The sandbox of one session. Its walls are planned with the first program that needs them.
+pub(crate) struct SessionSandbox {
+    runtime: Arc<Runtime>,
+    files: SessionFiles,
+    hub: Publisher,
+    handle: Handle,
+    enclosure: OnceLock<Option<Arc<Enclosure>>>,
+}
+
+impl SessionSandbox {
+    /// Creates the sandbox of a session. Nothing is started.
+    pub(crate) fn new(
+        runtime: &Arc<Runtime>,
+        files: &SessionFiles,
+        hub: &Publisher,
+        handle: &Handle,
+    ) -> Arc<Self> {
+        let sandbox = Arc::new(Self {
+            runtime: runtime.clone(),
+            files: files.clone(),
+            hub: hub.clone(),
+            handle: handle.clone(),
+            enclosure: OnceLock::new(),
+        });
+        runtime.sandboxes.add(&handle.id, &sandbox);
+        sandbox
+    }
+
+    /// Returns the walls; none if this server builds none. Must be called in a tokio runtime.
+    pub(super) fn enclosure(&self) -> Option<Arc<Enclosure>> {
+        let create = || {
+            let host = self.runtime.options.sandbox_host.clone()?;
+            let watcher = Arc::new(SessionWalls {
+                handle: self.handle.clone(),
+                hub: self.hub.clone(),
+                runtime: tokio::runtime::Handle::current(),
+                proxy: Mutex::default(),
+            });
+            let places = places(&self.runtime, &self.files, &self.handle.id);
+            let enclosure = Enclosure::new(host, places, judge(&self.runtime), Limits::default(), watcher);
+            Some(Arc::new(enclosure))
+        };
+        self.enclosure.get_or_init(create).clone()
+    }
+
+    /// Returns where a program runs that was not called by a model: of the session's repository, or an engine's. It may write
+    /// `state`, too.
+    ///
+    /// # Errors
+    /// With the reason, when the session needs a sandbox and there is none.
+    pub(crate) async fn place(&self, state: &[PathBuf]) -> Result<Place, String> {
+        let view = self.handle.inspect().await.map_err(|failure| failure.to_string())?;
+        let mut choice = view.session.sandbox().clone();
+        let cwd = PathBuf::from(&view.session.durable.facts.context.cwd);
+        let Some(enclosure) = self.enclosure().filter(|_| choice.policy.level.is_inside()) else {
+            let is_required = choice.chosen && choice.policy.level.is_inside();
+            return if is_required { Err(NO_HELPER.to_owned()) } else { Ok(Place::Outside) };
+        };
+        choice.policy.write.extend(state.iter().map(|path| path.to_string_lossy().into_owned()));
+        enclosure.place_lasting(&choice, &cwd).await.map_err(|why| why.to_string())
+    }
+
+    /// Warns of files that act and that appeared while programs ran beside the calls.
+    pub(super) async fn sweep(&self) {
+        let Some(Some(enclosure)) = self.enclosure.get() else { return };
+        for file in enclosure.sweep().await {
+            let path = file.display();
+            warn(
+                &self.hub,
+                format!(
+                    "{path} has appeared while programs of the repository run in the sandbox; other programs act on files of this name, so look at it before you use them"
+                ),
+            );
+        }
+    }
+}
+
+/// The sandboxes of the sessions that are live here.
+#[derive(Default)]
+pub(crate) struct Sandboxes(Mutex<HashMap<SessionId, Weak<SessionSandbox>>>);
+
+impl Sandboxes {
+    fn add(&self, session: &SessionId, sandbox: &Arc<SessionSandbox>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Sessions come and go; the dead ones are removed when the map would grow.
+        if known.len() == known.capacity() {
+            known.retain(|_, sandbox| sandbox.strong_count() > 0);
+        }
+        known.insert(session.clone(), Arc::downgrade(sandbox));
+    }
+
+    fn of(&self, session: &SessionId) -> Option<Arc<SessionSandbox>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(session)?.upgrade()
+    }
+}
+
+/// Returns where a program of a session's repository runs.
+///
+/// # Errors
+/// With the reason, when the session needs a sandbox and there is none, or is not live here.
+pub(crate) async fn place_of(runtime: &Runtime, session: &SessionId) -> Result<Place, String> {
+    match runtime.sandboxes.of(session) {
+        Some(sandbox) => sandbox.place(&[]).await,
+        None => Err("the session is not live on this server".to_owned()),
+    }
 }
 
 fn places(runtime: &Runtime, files: &SessionFiles, session: &SessionId) -> Places {
@@ -148,7 +238,7 @@ impl Watcher for SessionWalls {
         match Proxy::serve(listener, gate, ProxyOptions::default()) {
             Ok(proxy) => *self.proxy.lock().unwrap_or_else(PoisonError::into_inner) = Some(proxy),
             Err(error) => {
-                tracing::error!(%error, "cannot serve the proxy of the sandbox; its programs reach no host")
+                tracing::error!(%error, "cannot serve the proxy of the sandbox; its programs reach no host");
             }
         }
     }

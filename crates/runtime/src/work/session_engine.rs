@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use baton_engines::{Engine, EngineConversation, Report, ResumeToken, RunOutcome, ThreadSpec};
+use baton_engines::{Engine, EngineConversation, Placing, Report, ResumeToken, RunOutcome, ThreadSpec};
 use baton_protocol::engine::EngineControl;
+use baton_protocol::sandbox::SandboxLevel;
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::engine_tools::{EngineTools, Request};
+use super::sandbox::SessionSandbox;
 use crate::Runtime;
 
 /// How long an idle program stays running. Starting it again takes about a second; it occupies some hundred megabytes.
@@ -51,6 +53,8 @@ pub(super) struct EngineSettings {
     pub(super) allow_all: bool,
     /// Whether there are tools to offer.
     pub(super) has_tools: bool,
+    /// The level of the sandbox that somebody chose for the session.
+    pub(super) sandbox: Option<SandboxLevel>,
 }
 
 /// A prompt for a program, with the channels to it while it runs.
@@ -62,6 +66,8 @@ pub(super) struct Run {
     pub(super) reports: mpsc::UnboundedSender<Report>,
     pub(super) control: mpsc::UnboundedReceiver<EngineControl>,
     pub(super) interrupt: CancellationToken,
+    /// The sandbox of the session.
+    pub(super) sandbox: Arc<SessionSandbox>,
 }
 
 impl SessionEngine {
@@ -106,6 +112,7 @@ impl SessionEngine {
             slot => {
                 let tools = tools(&settings, runtime, &run.reports).await;
                 let mut spec = spec(&settings, token, tag, runtime);
+                spec.placing = Some(placing(&run.sandbox));
                 spec.tools = tools.as_ref().map(|tools| tools.server().clone());
                 slot.insert(OpenThread { thread: engine.thread(spec), settings, tools })
             }
@@ -187,7 +194,18 @@ fn spec(settings: &EngineSettings, token: Option<String>, tag: String, runtime: 
         tools: None,
         tag,
         ledger: runtime.ledger.clone(),
+        sandbox: settings.sandbox,
+        placing: None,
     }
+}
+
+/// Places a program in the sandbox of the session.
+fn placing(sandbox: &Arc<SessionSandbox>) -> Placing {
+    let sandbox = sandbox.clone();
+    Placing(Arc::new(move |state| {
+        let sandbox = sandbox.clone();
+        Box::pin(async move { sandbox.place(&state).await })
+    }))
 }
 
 #[cfg(test)]

@@ -17,11 +17,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::capture::TurnSnapshots;
-use super::sandbox;
+use super::sandbox::SessionSandbox;
 use super::share::FileShare;
 use super::user_commands::UserCommands;
 use crate::Runtime;
-use crate::session::Handle;
 use crate::web::NetworkFetch;
 
 /// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
@@ -39,6 +38,7 @@ pub(crate) struct SessionTools {
     mcp: SessionMcp,
     skills: SessionSkills,
     workflows: Arc<SessionWorkflows>,
+    sandbox: Arc<SessionSandbox>,
     /// Creates the services. Blocks.
     create: Arc<dyn Fn() -> Services + Send + Sync>,
 }
@@ -48,21 +48,22 @@ pub(crate) struct Parts {
     pub(crate) mcp: SessionMcp,
     pub(crate) skills: SessionSkills,
     pub(crate) workflows: Arc<SessionWorkflows>,
+    pub(crate) sandbox: Arc<SessionSandbox>,
     pub(crate) files: SessionFiles,
     pub(crate) share: Arc<FileShare>,
 }
 
 impl SessionTools {
     /// Creates the tools of a session.
-    pub(crate) fn new(runtime: &Arc<Runtime>, hub: &Publisher, handle: Handle, parts: Parts) -> Self {
-        let Parts { mcp, skills, workflows, files, share } = parts;
+    pub(crate) fn new(runtime: &Arc<Runtime>, hub: &Publisher, parts: Parts) -> Self {
+        let Parts { mcp, skills, workflows, sandbox, files, share } = parts;
         let (runtime, hub, database) = (runtime.clone(), hub.clone(), files.database());
         let (toolbox, ledger, tasks) =
             (runtime.toolbox.clone(), runtime.ledger.clone(), runtime.tasks.clone());
         let user_commands = UserCommands::new(runtime.stopping.clone());
-        let own_files = files.clone();
+        let walls = sandbox.clone();
         let create = move || {
-            let enclosure = sandbox::enclosure(&runtime, &own_files, &hub, &handle);
+            let enclosure = walls.enclosure();
             let hub = hub.clone();
             let todos_changed = Arc::new(move || hub.show(TodosChanged {}, &CancellationToken::new()));
             let settings = ShellSettings {
@@ -93,6 +94,7 @@ impl SessionTools {
             mcp,
             skills,
             workflows,
+            sandbox,
             create: Arc::new(create),
         }
     }
@@ -110,6 +112,11 @@ impl SessionTools {
     /// Returns the MCP servers.
     pub(crate) fn mcp(&self) -> &SessionMcp {
         &self.mcp
+    }
+
+    /// Returns the sandbox.
+    pub(crate) fn sandbox(&self) -> &Arc<SessionSandbox> {
+        &self.sandbox
     }
 
     /// Returns the skills.

@@ -277,6 +277,7 @@ fn hide_error(tool: &str, arguments: &Json, result: ToolResult) -> ToolResult {
 
 /// Postprocesses a result: hides secrets, invokes hooks, and moves large output to a file.
 async fn conclude(scope: &WorkScope, call: &Call, arguments: &Json, result: ToolResult) -> ToolResult {
+    scope.tools.sandbox().sweep().await;
     if scope.cancel.is_cancelled() {
         return result;
     }

@@ -121,6 +121,7 @@ impl Inside {
             program: launch.program.clone().into(),
             args: vec!["-c".into(), launch.command.clone().into()],
             environment,
+            cwd: None,
             input: if launch.interactive { Input::Piped } else { Input::Null },
         })
     }

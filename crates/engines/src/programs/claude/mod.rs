@@ -26,6 +26,7 @@ pub(super) const INFO: ProgramInfo = ProgramInfo {
     project_files: &[".claude", ".mcp.json"],
     variable_files: &[],
     user_files: &[".claude.json"],
+    state: &[".claude", ".claude.json"],
     oldest: [2, 0, 0],
     reserved_args: &[
         "-p",

@@ -319,6 +319,7 @@ fn open_request(context: &LaunchContext<'_>) -> (&'static str, Value) {
     let spec = context.spec;
     let (policy, sandbox) =
         if spec.allow_all { ("never", "danger-full-access") } else { ("untrusted", "workspace-write") };
+    let sandbox = super::chosen_sandbox(spec).unwrap_or(sandbox);
     let mut params = json!({
         "cwd": spec.cwd,
         "approvalPolicy": policy,

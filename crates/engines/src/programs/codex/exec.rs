@@ -39,6 +39,7 @@ impl Adapter for CodexExec {
         args.extend(["exec", "--json", "--skip-git-repo-check", "--color=never"].map(str::to_owned));
         // Not the flag that bypasses everything: it also marks the directory as trusted, permanently.
         let sandbox = if context.spec.allow_all { Some("danger-full-access") } else { None };
+        let sandbox = super::chosen_sandbox(context.spec).or(sandbox);
         if let Some(sandbox) = sandbox.or(context.settings.sandbox.as_deref()) {
             args.extend(["--sandbox".to_owned(), sandbox.to_owned()]);
         }

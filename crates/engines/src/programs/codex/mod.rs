@@ -6,6 +6,7 @@ mod exec;
 mod items;
 
 use baton_protocol::event::AssistantUsage;
+use baton_protocol::sandbox::SandboxLevel;
 use serde_json::{Value, json};
 
 use self::app_server::CodexAppServer;
@@ -15,7 +16,7 @@ use crate::json::number;
 use crate::login::{Credentials, NO_CREDENTIALS};
 use crate::program::{Keys, ProgramInfo};
 use crate::retry::Retry;
-use crate::{Mode, Report};
+use crate::{Mode, Report, ThreadSpec};
 
 /// Facts about codex.
 pub(super) const INFO: ProgramInfo = ProgramInfo {
@@ -42,6 +43,7 @@ pub(super) const INFO: ProgramInfo = ProgramInfo {
     project_files: &[".codex"],
     variable_files: &[],
     user_files: &[],
+    state: &[".codex"],
     oldest: [0, 100, 0],
     reserved_args: &[
         "--json",
@@ -62,6 +64,15 @@ const LOGIN: &str = "Log in with `codex login`, or pass a key to `codex login --
 
 /// Start of the messages with which codex announces that it repeats a model call.
 const RECONNECTING: &str = "Reconnecting... ";
+
+/// Returns codex's name of the sandbox that somebody chose for the session.
+fn chosen_sandbox(spec: &ThreadSpec) -> Option<&'static str> {
+    match spec.sandbox? {
+        SandboxLevel::ReadOnly => Some("read-only"),
+        SandboxLevel::Workspace => Some("workspace-write"),
+        SandboxLevel::Off => None,
+    }
+}
 
 /// Returns the arguments that both modes put before the subcommand.
 fn common_args(context: &LaunchContext<'_>) -> Vec<String> {

@@ -20,6 +20,7 @@ pub(super) const INFO: ProgramInfo = ProgramInfo {
     project_files: &[".opencode", "opencode.json", "opencode.jsonc"],
     variable_files: &[],
     user_files: &[".config/opencode"],
+    state: &[".config/opencode", ".local/share/opencode", ".local/state/opencode"],
     oldest: [1, 0, 0],
     reserved_args: &["run", "acp", "serve", "--format", "--session", "-s", "--continue", "-c", "--fork"],
     adapter: |_, mode| match mode {

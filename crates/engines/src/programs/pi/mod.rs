@@ -34,6 +34,7 @@ pub(super) const INFO: ProgramInfo = ProgramInfo {
     project_files: &[".pi"],
     variable_files: &[],
     user_files: &[],
+    state: &[".pi"],
     oldest: [0, 70, 0],
     reserved_args: &[
         "-p",

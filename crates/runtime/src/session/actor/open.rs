@@ -34,7 +34,8 @@ use crate::crash::CrashPoint;
 use crate::extension_host::start_ask;
 use crate::session::edge;
 use crate::session::{AddonPort, Handle, stored_settings};
-use crate::work::{FileShare, Parts, SessionTools, sandbox};
+use crate::work::sandbox::{self, SessionSandbox};
+use crate::work::{FileShare, Parts, SessionTools};
 
 /// Number of records per read, where the whole history is read.
 const PAGE: usize = 512;
@@ -325,7 +326,8 @@ impl Loading {
         session.live.workspace = Some(files.path().into());
         session.live.engine_files = self.runtime.engine_files.clone();
         let handle = Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone());
-        let port = Arc::new(AddonPort { handle: handle.clone(), publisher: self.hub.clone() });
+        let sandbox = SessionSandbox::new(&self.runtime, &files, &self.hub, &handle);
+        let port = Arc::new(AddonPort { handle, publisher: self.hub.clone(), sandbox: sandbox.clone() });
         let (addons, trust) = (&self.runtime.addons, Arc::<SessionTrust>::default());
         let share = Arc::new(share);
         let runs = Workflows::new(files.path(), share.clone().sharing());
@@ -333,10 +335,10 @@ impl Loading {
         let workflows = SessionWorkflows::new(self.id.clone(), port.clone(), runs, tasks, stopping);
         let mcp = SessionMcp::new(addons, port.clone(), self.id.clone(), trust.clone());
         let skills = SessionSkills::new(addons, port, self.id.clone(), trust);
-        let parts = Parts { mcp, skills, workflows, files: files.clone(), share };
+        let parts = Parts { mcp, skills, workflows, sandbox, files: files.clone(), share };
         Box::new(Actor {
             engine: Arc::default(),
-            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, handle, parts)),
+            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, parts)),
             mirror: self.runtime.mirrors.of(&self.id, &files),
             runtime: self.runtime,
             session,
