@@ -17,7 +17,7 @@ use crate::control::{Control, Order, send};
 use crate::environment;
 use crate::helper::{ENTER, INSIDE};
 use crate::host::{Host, Program, Support};
-use crate::mounts::{Mounts, PROGRAM};
+use crate::mounts::{Access, Explanation, Mounts, PROGRAM};
 use crate::network::Namespaces;
 use crate::plan::{Bytes, Check, Limits, Plan, Walls};
 use crate::protected::{Census, Held, Judge, set_aside};
@@ -329,17 +329,22 @@ pub trait Watcher: Send + Sync {
 }
 
 impl Ready {
-    /// Returns what a program will find at a path, in words for people.
+    /// Returns what a program will find at a path. Links have to be resolved.
     #[must_use]
-    pub fn explain(&self, path: &Path) -> String {
-        match &self.walls {
-            Shape::Namespaces { mounts, .. } => mounts.explain(path),
-            Shape::Landlock { .. } => {
-                "this system has no bubblewrap: programs read the system and the workspace, and write \
-                temporary files only"
-                    .to_owned()
+    pub fn explain(&self, path: &Path) -> Explanation {
+        let readable = match &self.walls {
+            Shape::Namespaces { mounts, .. } => return mounts.explain(path),
+            Shape::Landlock { readable } => readable,
+        };
+        let is_in = |paths: &[Bytes]| paths.iter().map(Bytes::path).find(|root| path.starts_with(root));
+        let (access, because, reason) = match (is_in(&self.writable), is_in(readable)) {
+            (Some(root), _) => (Access::Writable, Some(root), "temporary files can be written"),
+            (None, Some(root)) => (Access::ReadOnly, Some(root), "it is part of the system or the workspace"),
+            (None, None) => {
+                (Access::Hidden, None, "without bubblewrap, programs read the system and the workspace only")
             }
-        }
+        };
+        Explanation { access, reason, because }
     }
 
     /// Returns the level.

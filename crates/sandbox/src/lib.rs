@@ -19,6 +19,7 @@
 mod control;
 mod enclosure;
 mod environment;
+mod features;
 pub mod helper;
 mod host;
 pub mod mounts;
@@ -30,6 +31,7 @@ mod survey;
 
 pub use control::{Control, Ended, Report};
 pub use enclosure::{Enclosed, Enclosure, Input, Launch, Place, Places, Ready, Unavailable, Watcher};
+pub use features::{Bwrap, Features};
 pub use host::{Host, Program, Support};
 pub use plan::Limits;
 pub use protected::Held;

@@ -98,7 +98,7 @@ pub(super) fn enclosure(
         proxy: Mutex::default(),
     });
     let places = places(runtime, files, &handle.id);
-    Some(Arc::new(Enclosure::new(host, places, judge(runtime), Limits::default(), watcher)))
+    Some(Arc::new(Enclosure::new(host, places, judge(&runtime.engine_files), Limits::default(), watcher)))
 }
 
 fn places(runtime: &Runtime, files: &SessionFiles, session: &SessionId) -> Places {
@@ -121,9 +121,11 @@ fn places(runtime: &Runtime, files: &SessionFiles, session: &SessionId) -> Place
     }
 }
 
-/// Returns the policy's list of files that act, and git's of settings that run programs.
-fn judge(runtime: &Runtime) -> Judge {
-    let engine_files = runtime.engine_files.clone();
+/// Returns the policy's list of files that act, and git's of settings that run programs. `engine_files` are those of
+/// [`baton_engines::guarded_files`].
+#[must_use]
+pub fn judge(engine_files: &Arc<[String]>) -> Judge {
+    let engine_files = Arc::clone(engine_files);
     let acts = move |path: &Path| {
         let territory =
             Territory { cwd: Path::new("/"), home: None, workspace: None, engine_files: &engine_files };
