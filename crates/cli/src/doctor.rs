@@ -18,21 +18,21 @@ use crate::args::{Cli, JsonArgs, ModelArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::setup::SessionStore;
-use crate::{mcp, setup, terminal};
+use crate::{mcp, sandbox, setup, terminal};
 
 /// The result of one check.
 #[derive(Debug, Serialize)]
-struct Finding {
-    what: &'static str,
-    state: State,
-    detail: String,
+pub(crate) struct Finding {
+    pub(crate) what: &'static str,
+    pub(crate) state: State,
+    pub(crate) detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<String>,
+    pub(crate) advice: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+pub(crate) enum State {
     Good,
     /// Works, but could be better.
     Note,
@@ -52,6 +52,7 @@ pub(crate) fn doctor(cli: &Cli, args: &JsonArgs) -> anyhow::Result<ExitCode> {
             program("bash", "the shell tool falls back to sh", &environment),
             program("git", "sessions work without it, but models often use it", &environment),
         ]);
+        findings.push(sandbox::finding(&config.sandbox.value).await);
         if let Ok(options) = setup::options(&config, &environment) {
             findings.extend(baton_runtime::probe_engines(&options).await.into_iter().map(engine));
         }

@@ -78,6 +78,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::People(Group(command))) => people::people(cli, command),
         Some(Command::Notify(command)) => notify::notify(cli, command),
         Some(Command::Attach(args)) => attach::attach(cli, args),
+        Some(Command::Sandbox(Group(command))) => sandbox::sandbox(cli, command),
         Some(Command::Record(args)) => record::record(args),
         Some(Command::Replay(args)) => record::replay(args),
         Some(Command::Sessions(Group(command))) => sessions::sessions(cli, command),

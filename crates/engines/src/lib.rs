@@ -37,7 +37,7 @@ use baton_protocol::event::{AssistantUsage, ModelCallFailure, UserQuestion};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::sandbox::SandboxLevel;
 use baton_protocol::tool::ToolResult;
-use baton_sandbox::Place;
+use baton_sandbox::Preparing;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -82,10 +82,7 @@ pub struct ThreadSpec {
 pub struct Placing(pub Arc<PlaceProgram>);
 
 /// A function of [`Placing`]. The error is a message to the user.
-pub type PlaceProgram = dyn Fn(Vec<PathBuf>) -> Placed + Send + Sync;
-
-/// A place that is being prepared.
-pub type Placed = Pin<Box<dyn Future<Output = Result<Place, String>> + Send>>;
+pub type PlaceProgram = dyn Fn(Vec<PathBuf>) -> Preparing + Send + Sync;
 
 impl fmt::Debug for Placing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

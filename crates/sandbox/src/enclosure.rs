@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::{ChildStdin, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +19,7 @@ use crate::control::{Control, Order, send};
 use crate::environment;
 use crate::helper::{ENTER, INSIDE};
 use crate::host::{Host, Program, Support};
-use crate::mounts::{Mounts, PROGRAM};
+use crate::mounts::{Access, Explanation, Mounts, PROGRAM};
 use crate::network::Namespaces;
 use crate::plan::{Bytes, Check, Limits, Plan, Walls};
 use crate::protected::{Census, Held, Judge, set_aside};
@@ -78,6 +79,14 @@ pub struct Enclosure {
     namespaces: Mutex<Option<Arc<Namespaces>>>,
     /// Programs that run beside the calls.
     lasting: Mutex<Vec<Lasting>>,
+}
+
+/// What is asked of the sandbox for one program.
+struct Site {
+    policy: SandboxPolicy,
+    cwd: PathBuf,
+    /// Files and directories of the program itself.
+    own: Vec<PathBuf>,
 }
 
 /// A program that runs beside the calls, such as an MCP server.
@@ -186,34 +195,29 @@ impl Enclosure {
     ///
     /// # Errors
     /// If the system cannot enforce the policy there.
-    pub(crate) fn prepare(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<Ready, Unavailable> {
-        let reason = match (self.host.support(), policy.level) {
+    fn prepare(&self, site: &Site) -> Result<Ready, Unavailable> {
+        let reason = match (self.host.support(), site.policy.level) {
             (_, SandboxLevel::Off) => return Err(Unavailable::new("the sandbox is off")),
-            (Support::Full { bwrap }, _) => return self.with_namespaces(bwrap, policy, cwd),
-            (Support::ReadOnly { .. }, SandboxLevel::ReadOnly) => return self.with_landlock(policy, cwd),
+            (Support::Full { bwrap }, _) => return self.with_namespaces(bwrap, site),
+            (Support::ReadOnly { .. }, SandboxLevel::ReadOnly) => return self.with_landlock(site),
             (Support::ReadOnly { reason } | Support::None { reason }, _) => reason,
         };
         Err(Unavailable::new(reason.clone()))
     }
 
-    fn with_namespaces(
-        &self,
-        bwrap: &Path,
-        policy: &SandboxPolicy,
-        cwd: &Path,
-    ) -> Result<Ready, Unavailable> {
+    fn with_namespaces(&self, bwrap: &Path, site: &Site) -> Result<Ready, Unavailable> {
         let session = self.namespaces()?;
-        let (found, before) = self.look(policy, cwd)?;
+        let (found, before) = self.look(site)?;
         let writable = found.survey.writable.iter().map(|(at, _)| at.as_path());
         let writable = writable.chain(["/dev", "/run"].map(Path::new)).map(Bytes::from).collect();
         let mounts = Mounts::plan(&found.survey);
         let walls = Shape::Namespaces { bwrap: bwrap.to_owned(), mounts, session };
-        Ok(self.ready(policy, found, before, walls, writable))
+        Ok(self.ready(&site.policy, found, before, walls, writable))
     }
 
     /// Without mounts, programs read the system, the workspace and what is on their `PATH`, and write temporary files only.
-    fn with_landlock(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<Ready, Unavailable> {
-        let (found, before) = self.look(policy, cwd)?;
+    fn with_landlock(&self, site: &Site) -> Result<Ready, Unavailable> {
+        let (found, before) = self.look(site)?;
         let system = [
             "/usr",
             "/bin",
@@ -229,11 +233,11 @@ impl Enclosure {
         ];
         let on_path: Vec<PathBuf> = self.places.path.iter().flat_map(std::env::split_paths).collect();
         let readable = system.map(PathBuf::from).into_iter().chain(on_path).chain([found.cwd.clone()]);
-        let readable = readable.chain(policy.read.iter().map(PathBuf::from)).map(Bytes::from).collect();
+        let readable = readable.chain(site.policy.read.iter().map(PathBuf::from)).map(Bytes::from).collect();
         let private = self.places.private.join("tmp");
         let writable = [private.as_path(), Path::new("/dev/null")].map(Bytes::from).to_vec();
         Ok(self.ready(
-            policy,
+            &site.policy,
             Found { checks: Vec::new(), ..found },
             before,
             Shape::Landlock { readable },
@@ -241,7 +245,7 @@ impl Enclosure {
         ))
     }
 
-    fn look(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<(Found, Census), Unavailable> {
+    fn look(&self, Site { policy, cwd, own }: &Site) -> Result<(Found, Census), Unavailable> {
         let cwd = &survey::workspace(&self.places, cwd)?;
         survey::make_private(&self.places, cwd).map_err(|error| {
             Unavailable::new(format!("the private directories of the sandbox cannot be made: {error}"))
@@ -250,7 +254,7 @@ impl Enclosure {
             SandboxLevel::Workspace => Census::take(cwd, &self.judge),
             SandboxLevel::ReadOnly | SandboxLevel::Off => Census::default(),
         };
-        let found = survey::survey(&self.places, policy, cwd, &before, &self.host.program)?;
+        let found = survey::survey(&self.places, policy, cwd, own, &before, &self.host.program)?;
         Ok((found, before))
     }
 
@@ -280,11 +284,26 @@ impl Enclosure {
     /// # Errors
     /// If somebody chose a level that cannot be enforced. A level that is only the default lets the program run outside.
     pub async fn place(self: &Arc<Self>, choice: &SandboxChoice, cwd: &Path) -> Result<Place, Unavailable> {
+        self.place_with(choice, cwd, &[]).await
+    }
+
+    /// Like [`place`](Self::place), for a program that also writes files of its `own`, which programs inside do not even see
+    /// otherwise.
+    ///
+    /// # Errors
+    /// If somebody chose a level that cannot be enforced.
+    pub async fn place_with(
+        self: &Arc<Self>,
+        choice: &SandboxChoice,
+        cwd: &Path,
+        own: &[PathBuf],
+    ) -> Result<Place, Unavailable> {
         if choice.policy.level == SandboxLevel::Off {
             return Ok(Place::Outside);
         }
-        let (this, policy, cwd) = (Arc::clone(self), choice.policy.clone(), cwd.to_owned());
-        let prepared = tokio::task::spawn_blocking(move || this.prepare(&policy, &cwd)).await;
+        let this = Arc::clone(self);
+        let site = Site { policy: choice.policy.clone(), cwd: cwd.to_owned(), own: own.to_vec() };
+        let prepared = tokio::task::spawn_blocking(move || this.prepare(&site)).await;
         match prepared.unwrap_or_else(|_| Err(Unavailable::new("internal error; see the server log"))) {
             Ok(ready) => Ok(Place::Inside(Arc::new(ready))),
             Err(why) if choice.chosen => Err(why),
@@ -296,7 +315,7 @@ impl Enclosure {
     }
 
     /// Prepares the start of a program that runs beside the calls, such as an MCP server of a repository. Like
-    /// [`place`](Self::place), but what it creates is found by [`sweep`](Self::sweep).
+    /// [`place_with`](Self::place_with), but what it creates is found by [`sweep`](Self::sweep).
     ///
     /// # Errors
     /// If somebody chose a level that cannot be enforced.
@@ -304,8 +323,9 @@ impl Enclosure {
         self: &Arc<Self>,
         choice: &SandboxChoice,
         cwd: &Path,
+        own: &[PathBuf],
     ) -> Result<Place, Unavailable> {
-        let place = self.place(choice, cwd).await?;
+        let place = self.place_with(choice, cwd, own).await?;
         if let Place::Inside(ready) = &place
             && ready.policy.level == SandboxLevel::Workspace
         {
@@ -374,6 +394,9 @@ impl Place {
     }
 }
 
+/// A place that is being prepared. The error is a message for people.
+pub type Preparing = Pin<Box<dyn Future<Output = Result<Place, String>> + Send>>;
+
 /// What a session does about its sandbox.
 pub trait Watcher: Send + Sync {
     /// Serves the proxy at a port inside. Called once, before the first program starts.
@@ -384,17 +407,22 @@ pub trait Watcher: Send + Sync {
 }
 
 impl Ready {
-    /// Returns what a program will find at a path, in words for people.
+    /// Returns what a program will find at a path. Links have to be resolved.
     #[must_use]
-    pub fn explain(&self, path: &Path) -> String {
-        match &self.walls {
-            Shape::Namespaces { mounts, .. } => mounts.explain(path),
-            Shape::Landlock { .. } => {
-                "this system has no bubblewrap: programs read the system and the workspace, and write \
-                temporary files only"
-                    .to_owned()
+    pub fn explain(&self, path: &Path) -> Explanation {
+        let readable = match &self.walls {
+            Shape::Namespaces { mounts, .. } => return mounts.explain(path),
+            Shape::Landlock { readable } => readable,
+        };
+        let is_in = |paths: &[Bytes]| paths.iter().map(Bytes::path).find(|root| path.starts_with(root));
+        let (access, because, reason) = match (is_in(&self.writable), is_in(readable)) {
+            (Some(root), _) => (Access::Writable, Some(root), "temporary files can be written"),
+            (None, Some(root)) => (Access::ReadOnly, Some(root), "it is part of the system or the workspace"),
+            (None, None) => {
+                (Access::Hidden, None, "without bubblewrap, programs read the system and the workspace only")
             }
-        }
+        };
+        Explanation { access, reason, because }
     }
 
     /// Returns the level.

@@ -72,6 +72,11 @@ impl Host {
         self.support.get_or_init(|| probe(&self.program, self.path.as_deref()))
     }
 
+    /// Returns where programs are looked for.
+    pub(crate) fn path(&self) -> Option<&std::ffi::OsStr> {
+        self.path.as_deref()
+    }
+
     /// Returns what the system can enforce, if it is known already. Does not block.
     #[must_use]
     pub fn known(&self) -> Option<&Support> {
@@ -103,7 +108,7 @@ fn probe(program: &Program, path: Option<&std::ffi::OsStr>) -> Support {
 }
 
 #[expect(clippy::disallowed_methods, reason = "callers run it on a blocking thread")]
-fn find_bwrap(path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
+pub(crate) fn find_bwrap(path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
     let usual = BWRAP.iter().map(PathBuf::from);
     let on_path = path.into_iter().flat_map(std::env::split_paths).map(|directory| directory.join("bwrap"));
     usual.chain(on_path).find(|candidate| candidate.is_absolute() && candidate.is_file())

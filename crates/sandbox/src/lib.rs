@@ -19,6 +19,7 @@
 mod control;
 mod enclosure;
 mod environment;
+mod features;
 pub mod helper;
 mod host;
 pub mod mounts;
@@ -29,7 +30,10 @@ mod secrets;
 mod survey;
 
 pub use control::{Control, Ended, Report};
-pub use enclosure::{Enclosed, Enclosure, Input, Launch, Place, Places, Ready, Unavailable, Watcher};
+pub use enclosure::{
+    Enclosed, Enclosure, Input, Launch, Place, Places, Preparing, Ready, Unavailable, Watcher,
+};
+pub use features::{Bwrap, Features};
 pub use host::{Host, Program, Support};
 pub use plan::Limits;
 pub use protected::Held;

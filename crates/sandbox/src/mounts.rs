@@ -9,7 +9,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
+
+use serde::Serialize;
 
 /// Where our own files are inside: the program of the helper.
 pub const OURS: &str = "/run/baton";
@@ -110,24 +113,81 @@ impl Mounts {
         arguments.0
     }
 
-    /// Returns what a program finds at a path, in words for people.
+    /// Returns what a program finds at a path.
     #[must_use]
-    pub fn explain(&self, path: &Path) -> String {
+    pub fn explain(&self, path: &Path) -> Explanation {
         let covering = path.ancestors().find_map(|ancestor| Some((ancestor, self.mounts.get(ancestor)?)));
-        let exact =
-            |at: &Path| if at == path { String::new() } else { format!(", because of {}", at.display()) };
-        match covering {
-            None => "readable; it cannot be written, because it is outside of the workspace".to_owned(),
-            Some((at, Mount::Empty)) => format!("hidden: programs find an empty directory{}", exact(at)),
-            Some((at, Mount::ReadOnly(what))) if what == at => {
-                format!("readable; it cannot be written, because it is protected{}", exact(at))
+        let Some((at, mount)) = covering else { return explain_unmounted(path) };
+        let (access, reason) = match mount {
+            Mount::Empty => (Access::Hidden, "programs find an empty directory"),
+            Mount::ReadOnly(what) if what == at => (Access::ReadOnly, "it is protected"),
+            Mount::ReadOnly(_) if at == Path::new(PROGRAM) => (Access::ReadOnly, "it is the sandbox's own"),
+            Mount::ReadOnly(_) => (Access::Hidden, "programs find an empty file"),
+            Mount::Writable(what) if what == at => {
+                (Access::Writable, "it is in a directory that programs write")
             }
-            Some((at, Mount::ReadOnly(_))) => format!("hidden: programs find an empty file{}", exact(at)),
-            Some((at, Mount::Writable(what))) if what == at => format!("readable and writable{}", exact(at)),
-            Some((at, Mount::Writable(_))) => {
-                format!("private: programs find a directory of the session{}", exact(at))
-            }
+            Mount::Writable(_) => (Access::Private, "programs find a directory of the session"),
+        };
+        Explanation { access, reason, because: Some(at.to_owned()) }
+    }
+}
+
+fn explain_unmounted(path: &Path) -> Explanation {
+    let kernel = [
+        ("/proc", Access::Private, "programs find their own processes only"),
+        ("/dev/shm", Access::Private, "programs find memory of their own"),
+        ("/dev", Access::Private, "programs find the harmless devices only"),
+    ];
+    match kernel.into_iter().find(|(root, ..)| path.starts_with(root)) {
+        Some((root, access, reason)) => Explanation { access, reason, because: Some(root.into()) },
+        None => {
+            let reason = "it is outside of the workspace";
+            Explanation { access: Access::ReadOnly, reason, because: None }
         }
+    }
+}
+
+/// What programs can do at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// They do not find it.
+    Hidden,
+    /// They read it.
+    ReadOnly,
+    /// They read and write it.
+    Writable,
+    /// They read and write something else in its place.
+    Private,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hidden => "hidden",
+            Self::ReadOnly => "read-only",
+            Self::Writable => "writable",
+            Self::Private => "private",
+        })
+    }
+}
+
+/// What programs can do at a path, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// What they can do.
+    pub access: Access,
+    /// Why, for people.
+    pub reason: &'static str,
+    /// The path that decides, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<PathBuf>,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.access, self.reason)?;
+        self.because.as_ref().map_or(Ok(()), |path| write!(f, " ({})", path.display()))
     }
 }
 
@@ -201,15 +261,14 @@ mod tests {
     #[test]
     fn paths_are_explained() {
         let mounts = Mounts::plan(&survey());
-        let says = |path: &str, part: &str| {
-            let text = mounts.explain(Path::new(path));
-            assert!(text.contains(part), "{path}: {text}");
-        };
-        says("/etc/hosts", "cannot be written, because it is outside");
-        says("/home/u/.ssh/id_ed25519", "hidden: programs find an empty directory, because of /home/u/.ssh");
-        says("/home/u/.netrc", "empty file");
-        says("/home/u/.baton/work/1/src", "writable");
-        says("/home/u/.baton/work/1/.git/config", "protected");
-        says("/tmp/x", "private");
+        let says = |path: &str, text: &str| assert_eq!(mounts.explain(Path::new(path)).to_string(), text);
+        says("/etc/hosts", "read-only: it is outside of the workspace");
+        says("/home/u/.ssh/id_ed25519", "hidden: programs find an empty directory (/home/u/.ssh)");
+        says("/home/u/.netrc", "hidden: programs find an empty file (/home/u/.netrc)");
+        let work = "/home/u/.baton/work/1";
+        says(&format!("{work}/src"), &format!("writable: it is in a directory that programs write ({work})"));
+        says(&format!("{work}/.git/config"), &format!("read-only: it is protected ({work}/.git/config)"));
+        says("/tmp/x", "private: programs find a directory of the session (/tmp)");
+        says("/proc/1/environ", "private: programs find their own processes only (/proc)");
     }
 }

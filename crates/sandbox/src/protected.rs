@@ -30,6 +30,11 @@ const LARGEST_HELD: u64 = 16 << 20;
 /// How much of a file people are shown.
 const EXCERPT: usize = 16 << 10;
 
+/// Files in the directory of a repository by which git finds programs, and other directories with such files.
+const SETTINGS: [&str; 4] = ["config", "config.worktree", "commondir", "gitdir"];
+/// The directory of hooks.
+const HOOKS: &str = "hooks";
+
 /// Decides which files act. The list of names is the policy's, so that a tool and a command are held to the same one.
 #[derive(Clone)]
 pub struct Judge {
@@ -53,6 +58,20 @@ impl Judge {
         runs: impl Fn(&[u8]) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self { acts: Arc::new(acts), runs: Arc::new(runs) }
+    }
+
+    /// Whether a path, relative to the workspace, acts.
+    #[must_use]
+    pub fn acts(&self, path: &Path) -> bool {
+        let in_repository = path.ancestors().find(|parent| parent.file_name().is_some_and(is_git));
+        match in_repository.and_then(|git| path.strip_prefix(git).ok()) {
+            Some(rest) if rest.as_os_str().is_empty() => true,
+            Some(rest) => {
+                let is_named = |part: &OsStr| part == HOOKS || SETTINGS.iter().any(|name| part == *name);
+                rest.components().any(|part| is_named(part.as_os_str()))
+            }
+            None => (self.acts)(path),
+        }
     }
 }
 
@@ -89,17 +108,22 @@ impl Census {
                 break;
             }
             let Ok(entries) = root.join(&directory).read_dir() else { continue };
+            let mut marks = Marks::default();
             for entry in entries.filter_map(Result::ok) {
                 let name = entry.file_name();
+                marks.note(&name);
                 let path = directory.join(&name);
                 let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if name == OsStr::new(".git") && is_directory {
+                if is_git(&name) && is_directory {
                     census.repository(root, &path, judge);
                 } else if (judge.acts)(&path) {
                     census.add(root, path, true);
                 } else if is_directory && name != OsStr::new("node_modules") {
                     queue.push_back(path);
                 }
+            }
+            if marks.are_of_repository() {
+                census.repository(root, &directory, judge);
             }
         }
         census
@@ -112,7 +136,7 @@ impl Census {
         let worktrees = root.join(git).join("worktrees").read_dir();
         for worktree in worktrees.into_iter().flatten().filter_map(Result::ok) {
             let directory = git.join("worktrees").join(worktree.file_name());
-            for name in ["config.worktree", "commondir", "gitdir"] {
+            for name in SETTINGS {
                 self.add(root, directory.join(name), true);
             }
         }
@@ -192,6 +216,36 @@ impl Census {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete
+    }
+}
+
+/// Whether a name is that of a repository's directory. Some file systems ignore case.
+fn is_git(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(".git")
+}
+
+/// Names by which git takes any directory for a repository, and runs what its configuration names.
+#[derive(Default)]
+struct Marks {
+    head: bool,
+    objects: bool,
+    refs: bool,
+    common: bool,
+}
+
+impl Marks {
+    fn note(&mut self, name: &OsStr) {
+        match name.to_str() {
+            Some("HEAD") => self.head = true,
+            Some("objects") => self.objects = true,
+            Some("refs") => self.refs = true,
+            Some("commondir") => self.common = true,
+            _ => {}
+        }
+    }
+
+    fn are_of_repository(&self) -> bool {
+        self.head && (self.common || (self.objects && self.refs))
     }
 }
 
@@ -315,6 +369,32 @@ mod tests {
         write(root, "sub/.git/config", "[core] fsmonitor = theirs");
         let after = Census::take(root, &judge());
         assert_eq!(names(&after.new_since(&before)), ["sub/.git/config"], "what was moved is not new");
+    }
+
+    #[test]
+    fn directory_that_looks_like_a_repository_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let before = Census::take(root, &judge());
+        write(root, "docs/HEAD", "ref: refs/heads/main");
+        write(root, "docs/objects/x", "");
+        write(root, "docs/refs/x", "");
+        write(root, "docs/config", "[core] fsmonitor = theirs");
+        write(root, "other/HEAD", "ref: refs/heads/main");
+        write(root, "other/commondir", "../docs");
+        write(root, "plain/config", "[core] fsmonitor = nobody reads it");
+        let after = Census::take(root, &judge());
+        assert_eq!(names(&after.new_since(&before)), ["docs/config", "other/commondir"]);
+    }
+
+    #[test]
+    fn paths_in_repositories_act_if_git_runs_what_they_name() {
+        for path in ["sub/.git", ".git/config", ".git/hooks/pre-push", ".git/modules/a/config", "a/.vscode"] {
+            assert!(judge().acts(Path::new(path)), "{path}");
+        }
+        for path in ["sub", ".git/HEAD", ".git/refs/heads/main"] {
+            assert!(!judge().acts(Path::new(path)), "{path}");
+        }
     }
 
     #[test]

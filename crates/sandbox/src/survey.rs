@@ -101,6 +101,7 @@ pub(crate) fn survey(
     places: &Places,
     policy: &SandboxPolicy,
     cwd: &Path,
+    own: &[PathBuf],
     census: &Census,
     program: &Program,
 ) -> Result<Found, Unavailable> {
@@ -119,10 +120,8 @@ pub(crate) fn survey(
     survey.writable.extend([private("/tmp", "tmp"), private("/var/tmp", "var-tmp")]);
     survey.writable.push((CACHES.into(), caches_of(places, &cwd)));
     survey.readable.extend(existing(places.readable.iter().cloned()));
-    survey
-        .writable
-        .extend(existing(places.writable.iter().cloned()).into_iter().map(|path| (path.clone(), path)));
     let same = |path: PathBuf| (path.clone(), path);
+    survey.writable.extend(existing(places.writable.iter().chain(own).cloned()).into_iter().map(same));
     if policy.level == SandboxLevel::Workspace {
         survey.writable.push(same(cwd.clone()));
         for extra in existing(policy.write.iter().map(PathBuf::from)) {

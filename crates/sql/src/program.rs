@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_process::{Ledger, Pipes, Start, Supervised};
+use baton_sandbox::{Place, Preparing, Ready};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +19,7 @@ use crate::worker::{MEMORY_LIMIT, TIME_LIMIT, Task};
 const LARGEST_REPLY: u64 = 8 << 20;
 
 /// The program that runs SQL: one that calls [`worker::run`](crate::worker::run).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SqlProgram {
     /// Absolute path of the program.
     pub program: PathBuf,
@@ -25,6 +27,8 @@ pub struct SqlProgram {
     pub args: Vec<OsString>,
     /// The ledger that records its processes.
     pub ledger: Ledger,
+    /// Places it in the sandbox of the session, which is a wall behind the worker's own.
+    pub placing: Arc<dyn Fn() -> Preparing + Send + Sync>,
 }
 
 /// Why a call has no result.
@@ -36,6 +40,9 @@ pub enum Failure {
     /// The process cannot be started.
     #[error("cannot start the process that runs SQL: {0}")]
     Start(io::Error),
+    /// The session has a sandbox that cannot be enforced.
+    #[error("SQL was not run, because it has to run in a sandbox: {0}")]
+    NoSandbox(String),
     /// The call was cancelled.
     #[error("the call was cancelled")]
     Cancelled,
@@ -66,7 +73,7 @@ pub enum Failure {
 impl Failure {
     /// Whether statements may have taken effect.
     pub(crate) fn may_have_run(&self) -> bool {
-        !matches!(self, Self::NoProgram | Self::Start(_))
+        !matches!(self, Self::NoProgram | Self::Start(_) | Self::NoSandbox(_))
     }
 }
 
@@ -80,7 +87,11 @@ impl SqlProgram {
         limit: Duration,
         cancel: &CancellationToken,
     ) -> Result<Vec<u8>, Failure> {
-        let (mut process, pipes) = self.start(task, database).map_err(Failure::Start)?;
+        let sandbox = match (self.placing)().await.map_err(Failure::NoSandbox)? {
+            Place::Inside(ready) => Some(ready),
+            Place::Outside => None,
+        };
+        let (mut process, pipes) = self.start(task, database, sandbox).map_err(Failure::Start)?;
         let talked = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Failure::Cancelled),
@@ -98,7 +109,12 @@ impl SqlProgram {
         talked
     }
 
-    fn start(&self, task: Task, database: &Path) -> io::Result<(Supervised, Pipes)> {
+    fn start(
+        &self,
+        task: Task,
+        database: &Path,
+        sandbox: Option<Arc<Ready>>,
+    ) -> io::Result<(Supervised, Pipes)> {
         let mut args = self.args.clone();
         args.extend([task.name().into(), database.into()]);
         let start = Start {
@@ -108,7 +124,7 @@ impl SqlProgram {
             cwd: "/".into(),
             tag: format!("{}/", uuid::Uuid::new_v4()),
             ledger: self.ledger.clone(),
-            sandbox: None,
+            sandbox,
         };
         start.start()
     }

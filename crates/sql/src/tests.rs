@@ -49,6 +49,7 @@ impl Bench {
             program: std::env::current_exe().unwrap(),
             args: harness.map(OsString::from).to_vec(),
             ledger: Ledger::default(),
+            placing: std::sync::Arc::new(|| Box::pin(async { Ok(baton_sandbox::Place::Outside) })),
         };
         let changes = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&changes);

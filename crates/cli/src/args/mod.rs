@@ -12,6 +12,7 @@ mod operate;
 mod people;
 mod record;
 mod run;
+mod sandbox;
 mod serve;
 mod sessions;
 mod values;
@@ -33,6 +34,7 @@ pub use self::operate::{
 pub use self::people::{LinkArgs, PeopleCommand};
 pub use self::record::{RecordArgs, ReplayArgs};
 pub use self::run::{ModelArgs, RunArgs};
+pub use self::sandbox::{ExplainSandboxArgs, RunInSandboxArgs, SandboxCommand, SandboxRules};
 pub use self::serve::{PeerArgs, ServeArgs};
 pub use self::sessions::{ListSessionsArgs, SessionsCommand};
 
@@ -63,7 +65,7 @@ Runs AI agent sessions that programs and people watch, steer and approve.
 Commands, by what they are about:
   conversations   run  attach  sessions  grants  audit
   the server      serve  stop  link  people  notify  service  servers
-  tools           mcp  skills  plugins
+  tools           mcp  skills  plugins  sandbox
   recordings      record  replay
   stored data     backup  restore  store
   the program     doctor  config  completions  man
@@ -205,6 +207,9 @@ pub enum Command {
     /// List, install, update, enable, disable and uninstall plugins, and manage marketplaces
     #[command(after_help = extend::PLUGINS)]
     Plugins(Group<PluginsCommand>),
+    /// Run a command in the sandbox of this directory, or say what is in it
+    #[command(after_help = sandbox::NOTES)]
+    Sandbox(Group<SandboxCommand>),
     /// Run a command and record model requests and answers to a file
     #[command(after_help = record::EXAMPLES)]
     Record(RecordArgs),

@@ -20,7 +20,7 @@ use baton_files::{SessionFiles, sandboxes};
 use baton_handle::Publisher;
 use baton_protocol::SessionId;
 use baton_protocol::event::SessionWarning;
-use baton_protocol::sandbox::SandboxChoice;
+use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxPolicy};
 use baton_sandbox::protected::Judge;
 use baton_sandbox::{Enclosure, Held, Host, Limits, Place, Places, Watcher};
 use futures_util::future::BoxFuture;
@@ -123,7 +123,8 @@ impl SessionSandbox {
                 proxy: Mutex::default(),
             });
             let places = places(&self.runtime, &self.files, &self.handle.id);
-            let enclosure = Enclosure::new(host, places, judge(&self.runtime), Limits::default(), watcher);
+            let enclosure =
+                Enclosure::new(host, places, judge(&self.runtime.engine_files), Limits::default(), watcher);
             Some(Arc::new(enclosure))
         };
         self.enclosure.get_or_init(create).clone()
@@ -136,14 +137,35 @@ impl SessionSandbox {
     /// With the reason, when the session needs a sandbox and there is none.
     pub(crate) async fn place(&self, state: &[PathBuf]) -> Result<Place, String> {
         let view = self.handle.inspect().await.map_err(|failure| failure.to_string())?;
-        let mut choice = view.session.sandbox().clone();
+        let choice = view.session.sandbox();
         let cwd = PathBuf::from(&view.session.durable.facts.context.cwd);
         let Some(enclosure) = self.enclosure().filter(|_| choice.policy.level.is_inside()) else {
             let is_required = choice.chosen && choice.policy.level.is_inside();
             return if is_required { Err(NO_HELPER.to_owned()) } else { Ok(Place::Outside) };
         };
-        choice.policy.write.extend(state.iter().map(|path| path.to_string_lossy().into_owned()));
-        enclosure.place_lasting(&choice, &cwd).await.map_err(|why| why.to_string())
+        enclosure.place_lasting(choice, &cwd, state).await.map_err(|why| why.to_string())
+    }
+
+    /// Returns where the SQL of the session runs: it reaches no host, and writes the session's own files only.
+    ///
+    /// # Errors
+    /// With the reason, when the session needs a sandbox and there is none.
+    pub(super) async fn place_database(&self) -> Result<Place, String> {
+        let view = self.handle.inspect().await.map_err(|failure| failure.to_string())?;
+        let SandboxChoice { policy, chosen } = view.session.sandbox();
+        if !policy.level.is_inside() {
+            return Ok(Place::Outside);
+        }
+        let choice = SandboxChoice { policy: SandboxPolicy::of(SandboxLevel::ReadOnly), chosen: *chosen };
+        let own = self.files.path().to_owned();
+        match self.enclosure() {
+            Some(walls) => walls
+                .place_with(&choice, &own, std::slice::from_ref(&own))
+                .await
+                .map_err(|why| why.to_string()),
+            None if *chosen => Err(NO_HELPER.to_owned()),
+            None => Ok(Place::Outside),
+        }
     }
 
     /// Warns of files that act and that appeared while programs ran beside the calls.
@@ -211,9 +233,11 @@ fn places(runtime: &Runtime, files: &SessionFiles, session: &SessionId) -> Place
     }
 }
 
-/// Returns the policy's list of files that act, and git's of settings that run programs.
-fn judge(runtime: &Runtime) -> Judge {
-    let engine_files = runtime.engine_files.clone();
+/// Returns the policy's list of files that act, and git's of settings that run programs. `engine_files` are those of
+/// [`baton_engines::guarded_files`].
+#[must_use]
+pub fn judge(engine_files: &Arc<[String]>) -> Judge {
+    let engine_files = Arc::clone(engine_files);
     let acts = move |path: &Path| {
         let territory =
             Territory { cwd: Path::new("/"), home: None, workspace: None, engine_files: &engine_files };

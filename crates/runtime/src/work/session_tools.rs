@@ -13,6 +13,7 @@ use baton_files::SessionFiles;
 use baton_handle::Publisher;
 use baton_process::Ledger;
 use baton_protocol::event::TodosChanged;
+use baton_sandbox::Preparing;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -75,7 +76,11 @@ impl SessionTools {
             runtime.ledger.note(shells.tag());
             Services {
                 shells,
-                database: SessionDatabase::new(database.clone(), sql_program(&runtime), todos_changed),
+                database: SessionDatabase::new(
+                    database.clone(),
+                    sql_program(&runtime, &walls),
+                    todos_changed,
+                ),
                 web: Arc::new(NetworkFetch::new(runtime.models.network())),
                 paths: NamedPaths::default(),
                 private_hosts: PrivateHosts::default(),
@@ -178,7 +183,12 @@ impl SessionTools {
     }
 }
 
-fn sql_program(runtime: &Runtime) -> Option<SqlProgram> {
+fn sql_program(runtime: &Runtime, sandbox: &Arc<SessionSandbox>) -> Option<SqlProgram> {
     let (program, args) = runtime.options.sql_program.clone()?;
-    Some(SqlProgram { program, args, ledger: runtime.ledger.clone() })
+    let sandbox = sandbox.clone();
+    let placing = Arc::new(move || -> Preparing {
+        let sandbox = sandbox.clone();
+        Box::pin(async move { sandbox.place_database().await })
+    });
+    Some(SqlProgram { program, args, ledger: runtime.ledger.clone(), placing })
 }
