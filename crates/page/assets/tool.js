@@ -111,6 +111,8 @@ export class ToolCard {
         this.element.open = true;
       }
     }
+    const where = Array.isArray(result?.contents) ? result.contents.find((part) => part?.sandbox)?.sandbox : null;
+    if (where) parts.push(h("p", { class: "hint" }, `Ran in the sandbox: ${visible(where)}`));
     fill(this.result, parts);
     if (text && looksLikeDiff(text)) this.element.open = true;
   }

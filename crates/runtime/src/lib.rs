@@ -41,9 +41,11 @@ pub mod session;
 pub(crate) mod web;
 pub mod work;
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use baton_addons::{AddonOptions, Addons, GithubServer};
 use baton_agent::tools::Toolbox;
@@ -126,6 +128,8 @@ pub struct Runtime {
     pub(crate) provider_cache: ProviderCache,
     pub(crate) mirrors: Mirrors,
     pub(crate) sandboxes: work::sandbox::Sandboxes,
+    /// Ports on which this server listens.
+    pub(crate) own_ports: Mutex<BTreeSet<u16>>,
     pub(crate) ledger: Ledger,
     /// Grants of locations and trusted folders.
     pub locations: Locations,
@@ -205,6 +209,7 @@ impl Runtime {
             options,
             mirrors: Mirrors::new(store.clone()),
             sandboxes: Default::default(),
+            own_ports: Mutex::default(),
             cluster: store.members().is_some().then(Cluster::default),
             store,
             registry: Registry::default(),
@@ -237,6 +242,14 @@ impl Runtime {
     /// With the reason, when the session needs a sandbox and there is none, or is not live here.
     pub async fn place(&self, session: &SessionId) -> Result<Place, String> {
         work::sandbox::place_of(self, session).await
+    }
+
+    /// Notes an address on which a door listens: no sandboxed program reaches it, whoever allows that. A command could answer
+    /// its own request there.
+    pub fn note_listener(&self, address: std::io::Result<SocketAddr>) {
+        if let Ok(address) = address {
+            self.own_ports.lock().unwrap_or_else(PoisonError::into_inner).insert(address.port());
+        }
     }
 
     /// Passes a crash point.

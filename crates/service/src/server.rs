@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -232,6 +233,11 @@ impl Service {
     pub fn forget(&self, client: ClientId) {
         self.runtime().lifecycle.forget(client);
         self.runtime().models.tunnel.forget(client);
+    }
+
+    /// Notes an address on which a door listens: no sandboxed program reaches it.
+    pub fn note_listener(&self, address: std::io::Result<SocketAddr>) {
+        self.runtime().note_listener(address);
     }
 
     /// Returns why this system has no sandbox; none if it has one. The first call takes some tens of milliseconds.

@@ -136,7 +136,10 @@ impl ToolOutputs {
             1 => lines.push(OutputLine::Output("… (1 more line)".to_owned())),
             more => lines.push(OutputLine::Output(format!("… ({more} more lines)"))),
         }
-        lines.extend(failed.map(|code| OutputLine::Note(format!("✗ exit code {code}"))));
+        // Where it ran is said when it failed: a wall may be why.
+        let place =
+            result.and_then(sandbox).map(|level| format!(", in the sandbox ({level})")).unwrap_or_default();
+        lines.extend(failed.map(|code| OutputLine::Note(format!("✗ exit code {code}{place}"))));
         lines
     }
 }
@@ -145,6 +148,12 @@ impl ToolOutputs {
 fn exit_code(result: &ToolCompleteResult) -> Option<i64> {
     let contents: Value = result.contents.as_ref()?.parse().ok()?;
     contents.as_array()?.iter().find_map(|content| content["exitCode"].as_i64())
+}
+
+/// Returns the level of the sandbox that a command ran in.
+fn sandbox(result: &ToolCompleteResult) -> Option<String> {
+    let contents: Value = result.contents.as_ref()?.parse().ok()?;
+    contents.as_array()?.iter().find_map(|content| content["sandbox"].as_str().map(str::to_owned))
 }
 
 /// Returns a diff without the lines before its first change: the call has named the file.

@@ -118,6 +118,7 @@ impl SessionSandbox {
             let host = self.runtime.options.sandbox_host.clone()?;
             let watcher = Arc::new(SessionWalls {
                 handle: self.handle.clone(),
+                server: Arc::downgrade(&self.runtime),
                 hub: self.hub.clone(),
                 runtime: tokio::runtime::Handle::current(),
                 proxy: Mutex::default(),
@@ -249,6 +250,7 @@ pub fn judge(engine_files: &Arc<[String]>) -> Judge {
 /// Brings what programs meet at the walls of a session's sandbox before the session.
 struct SessionWalls {
     handle: Handle,
+    server: Weak<Runtime>,
     hub: Publisher,
     /// Programs are prepared on blocking threads, which are outside of it.
     runtime: tokio::runtime::Handle,
@@ -258,7 +260,7 @@ struct SessionWalls {
 impl Watcher for SessionWalls {
     fn serve(&self, listener: TcpListener) {
         let _entered = self.runtime.enter();
-        let gate = Arc::new(SessionGate(self.handle.clone()));
+        let gate = Arc::new(SessionGate { session: self.handle.clone(), server: self.server.clone() });
         match Proxy::serve(listener, gate, ProxyOptions::default()) {
             Ok(proxy) => *self.proxy.lock().unwrap_or_else(PoisonError::into_inner) = Some(proxy),
             Err(error) => {
@@ -302,7 +304,18 @@ fn warn(hub: &Publisher, message: String) {
 }
 
 /// Asks the session about hosts.
-struct SessionGate(Handle);
+struct SessionGate {
+    session: Handle,
+    server: Weak<Runtime>,
+}
+
+impl SessionGate {
+    /// Whether a port of this machine is one of the server's own.
+    fn is_own(&self, port: u16) -> bool {
+        let Some(server) = self.server.upgrade() else { return true };
+        server.own_ports.lock().unwrap_or_else(PoisonError::into_inner).contains(&port)
+    }
+}
 
 impl Gate for SessionGate {
     fn admit<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Admission> {
@@ -310,7 +323,12 @@ impl Gate for SessionGate {
             let origin = target.url();
             // A name that only its resolver knows as private was not allowed as such.
             let is_private = address::is_private(&origin);
-            match self.0.ask(RequestHost { call: None, origin }).await {
+            if is_private && self.is_own(target.port) {
+                return Admission::Denied {
+                    reason: "it is a port of the server that runs the sandbox".to_owned(),
+                };
+            }
+            match self.session.ask(RequestHost { call: None, origin }).await {
                 Ok(HostAnswer::Allowed) if is_private => Admission::AlsoPrivate,
                 Ok(HostAnswer::Allowed) => Admission::Public,
                 Ok(HostAnswer::Denied { reason }) => Admission::Denied { reason },
@@ -320,7 +338,7 @@ impl Gate for SessionGate {
     }
 
     fn reached(&self, target: &Target) {
-        tracing::info!(session = %self.0.id, host = %target, "a command in the sandbox has reached a host");
+        tracing::info!(session = %self.session.id, host = %target, "a command in the sandbox has reached a host");
     }
 }
 

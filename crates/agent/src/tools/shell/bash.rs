@@ -221,10 +221,13 @@ pub(super) fn report(shell: &Shell) -> ToolResult {
                 );
             }
             // Newer SDKs have a different type for this and accept this one too; older ones drop events with the newer one.
-            let exit = json!([{
+            let mut exit = json!({
                 "type": "terminal", "text": preview, "exitCode": code, "cwd": shell.cwd.display().to_string(),
-            }]);
-            ToolResult { contents: Some(exit.into()), ..ToolResult::success(text) }
+            });
+            if let Some(inside) = &shell.inside {
+                exit["sandbox"] = json!(inside.level());
+            }
+            ToolResult { contents: Some(json!([exit]).into()), ..ToolResult::success(text) }
         }
     }
 }

@@ -9,6 +9,7 @@ mod operations;
 mod outcomes;
 mod people;
 mod providers;
+mod sandbox;
 mod streams;
 mod tls;
 mod with_sdk;
