@@ -204,7 +204,7 @@ impl HttpDoor {
             }
             HttpListener::Socket(_) => return,
         };
-        self.door.service.note_listener(listener.local_addr());
+        self.door.service.note_listener(listener.local_addr().ok());
         let Ok(address) = listener.local_addr() else { return };
         // A wildcard address is reached by its loopback address as well.
         let host = match address.ip() {

@@ -40,7 +40,7 @@ impl PeerDoor {
     /// # Errors
     /// When the listener fails.
     pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
-        self.runtime.note_listener(listener.local_addr());
+        self.runtime.note_listener(listener.local_addr().ok());
         let encryption = match is_encrypted(&listener.local_addr()?.to_string()) {
             true => Some(Arc::new(Encryption::new()?)),
             false => None,

@@ -31,7 +31,7 @@ const MAX_IDENTIFYING: usize = 512;
 /// Serves connections until the server stops.
 pub(crate) async fn serve(door: &RpcDoor, listener: TcpListener) -> io::Result<()> {
     let service = &door.service;
-    service.note_listener(listener.local_addr());
+    service.note_listener(listener.local_addr().ok());
     let lookup = Lookup::start(service.tasks());
     let access = match door.options.token {
         Some(_) => Access::Token(lookup),

@@ -246,8 +246,8 @@ impl Runtime {
 
     /// Notes an address on which a door listens: no sandboxed program reaches it, whoever allows that. A command could answer
     /// its own request there.
-    pub fn note_listener(&self, address: std::io::Result<SocketAddr>) {
-        if let Ok(address) = address {
+    pub fn note_listener(&self, address: Option<SocketAddr>) {
+        if let Some(address) = address {
             self.own_ports.lock().unwrap_or_else(PoisonError::into_inner).insert(address.port());
         }
     }

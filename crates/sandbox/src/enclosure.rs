@@ -304,13 +304,41 @@ impl Enclosure {
         let this = Arc::clone(self);
         let site = Site { policy: choice.policy.clone(), cwd: cwd.to_owned(), own: own.to_vec() };
         let prepared = tokio::task::spawn_blocking(move || this.prepare(&site)).await;
-        match prepared.unwrap_or_else(|_| Err(Unavailable::new("internal error; see the server log"))) {
+        match prepared.unwrap_or_else(|_| Err(internal())) {
             Ok(ready) => Ok(Place::Inside(Arc::new(ready))),
             Err(why) if choice.chosen => Err(why),
             Err(why) => {
                 tracing::debug!(%why, "a program runs outside: there is no sandbox for it");
                 Ok(Place::Outside)
             }
+        }
+    }
+
+    /// Returns the level that a program would run at, none outside, without preparing anything: for requests, which are asked
+    /// about before a program is started.
+    ///
+    /// # Errors
+    /// If somebody chose a level that cannot be enforced.
+    pub async fn level(
+        self: &Arc<Self>,
+        choice: &SandboxChoice,
+        cwd: &Path,
+    ) -> Result<Option<SandboxLevel>, Unavailable> {
+        let level = choice.policy.level;
+        if level == SandboxLevel::Off {
+            return Ok(None);
+        }
+        let (this, cwd) = (Arc::clone(self), cwd.to_owned());
+        let look = move || match (this.host.support(), level) {
+            (Support::Full { .. }, _) | (Support::ReadOnly { .. }, SandboxLevel::ReadOnly) => {
+                survey::workspace(&this.places, &cwd).map(drop)
+            }
+            (support, _) => Err(Unavailable::new(support.reason().unwrap_or_default())),
+        };
+        match tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(internal())) {
+            Ok(()) => Ok(Some(level)),
+            Err(why) if choice.chosen => Err(why),
+            Err(_) => Ok(None),
         }
     }
 
@@ -555,6 +583,10 @@ fn memory(contents: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(contents)?;
     file.rewind()?;
     Ok(file.into())
+}
+
+fn internal() -> Unavailable {
+    Unavailable::new("internal error; see the server log")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

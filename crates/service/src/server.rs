@@ -236,7 +236,7 @@ impl Service {
     }
 
     /// Notes an address on which a door listens: no sandboxed program reaches it.
-    pub fn note_listener(&self, address: std::io::Result<SocketAddr>) {
+    pub fn note_listener(&self, address: Option<SocketAddr>) {
         self.runtime().note_listener(address);
     }
 

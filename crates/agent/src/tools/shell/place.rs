@@ -53,17 +53,17 @@ pub(super) async fn requested(
     wish: &Wish,
     mut request: PermissionRequest,
 ) -> Result<PermissionRequest, ToolRefusal> {
-    let place = available(context).await?;
+    let available = level(context).await?;
     if let PermissionRequest::Shell {
         sandbox, request_sandbox_bypass, request_sandbox_bypass_reason, ..
     } = &mut request
     {
-        match place.level() {
+        match available {
             Some(_) if wish.bypass => {
                 *request_sandbox_bypass = Some(true);
                 request_sandbox_bypass_reason.clone_from(&wish.reason);
             }
-            level => *sandbox = level,
+            available => *sandbox = available,
         }
     }
     Ok(request)
@@ -89,20 +89,42 @@ fn changed() -> ToolRefusal {
         .in_short("Sandbox has changed")
 }
 
+/// Returns the level that the session's commands run at; none outside.
+async fn level(context: &ToolContext) -> Result<Option<SandboxLevel>, ToolRefusal> {
+    match &context.services.enclosure {
+        Some(enclosure) => {
+            let found = enclosure.level(&context.sandbox, &context.cwd).await;
+            found.map_err(|why| unavailable(context, &why.to_string()))
+        }
+        None => without_walls(context).map(|()| None),
+    }
+}
+
+/// Prepares the start of a command.
 async fn available(context: &ToolContext) -> Result<Place, ToolRefusal> {
+    match &context.services.enclosure {
+        Some(enclosure) => {
+            let placed = enclosure.place(&context.sandbox, &context.cwd).await;
+            placed.map_err(|why| unavailable(context, &why.to_string()))
+        }
+        None => without_walls(context).map(|()| Place::Outside),
+    }
+}
+
+fn without_walls(context: &ToolContext) -> Result<(), ToolRefusal> {
     let choice = &context.sandbox;
-    let placed = match &context.services.enclosure {
-        Some(enclosure) => enclosure.place(choice, &context.cwd).await.map_err(|why| why.to_string()),
-        None if choice.chosen && choice.policy.level.is_inside() => Err("this server builds none".to_owned()),
-        None => Ok(Place::Outside),
-    };
-    placed.map_err(|why| {
-        ToolRefusal::new(format!(
-            "The command was not run: the session has the sandbox level {}, and it cannot be enforced: {why}.",
-            choice.policy.level
-        ))
-        .in_short("No sandbox")
-    })
+    match choice.chosen && choice.policy.level.is_inside() {
+        true => Err(unavailable(context, "this server builds none")),
+        false => Ok(()),
+    }
+}
+
+fn unavailable(context: &ToolContext, why: &str) -> ToolRefusal {
+    ToolRefusal::new(format!(
+        "The command was not run: the session has the sandbox level {}, and it cannot be enforced: {why}.",
+        context.sandbox.policy.level
+    ))
+    .in_short("No sandbox")
 }
 
 /// The sandbox of one command.
