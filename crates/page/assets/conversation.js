@@ -25,7 +25,8 @@ const RENDER_PAUSE = 250;
 
 /** Types of events that change what `/state` returns. */
 const STATEFUL = new Set([
-  "baton.prompt_accepted", "baton.prompt_moved", "baton.prompt_amended", "baton.queue_held", "baton.turn_settled",
+  "baton.prompt_accepted", "baton.prompt_moved", "baton.prompt_amended", "baton.queue_held",
+  "baton.prompts_held", "baton.turn_settled",
   "pending_messages.modified", "user.message", "session.idle", "session.mode_changed", "session.model_change",
   "session.permissions_changed", "baton.renamed", "assistant.usage", "session.snapshot_rewind", "baton.turn_opened",
 ]);

@@ -29,9 +29,9 @@ use baton_ask::{
 };
 use baton_core::Change;
 use baton_core::ask::{
-    Abort, Amend, AnswerRequest, DuplicateQueued, Elicit, EnqueueCommand, HoldQueue, InsertPrompt,
-    InvokeCommand, ListenForSwitch, MoveQueued, RegisterRunner, RewordQueued, SendPrompt, SteerQueued,
-    StopAgent, StopListening, Suspend, Withdraw, WithdrawAsk,
+    Abort, Amend, AnswerRequest, CancelTurn, DuplicateQueued, Elicit, EnqueueCommand, HoldQueue,
+    InsertPrompt, InvokeCommand, ListenForSwitch, MoveQueued, RegisterRunner, RewordQueued, SendPrompt,
+    SteerQueued, StopAgent, StopListening, Suspend, Withdraw, WithdrawAsk,
 };
 
 use crate::Operation;
@@ -57,8 +57,9 @@ macro_rules! client_asks {
 
 client_asks! {
     SendPrompt: SendPrompt, EnqueueCommand, InvokeCommand, InvokeSkill;
-    CancelPrompts: Abort;
-    ChangeQueuedPrompt: MoveQueued, InsertPrompt, DuplicateQueued, RewordQueued, SteerQueued, HoldQueue;
+    CancelPrompts: Abort, CancelTurn;
+    ChangeQueuedPrompt: MoveQueued, InsertPrompt, DuplicateQueued, RewordQueued, SteerQueued;
+    HoldQueue: HoldQueue;
     WithdrawPrompt: Withdraw;
     ServeCommands: RegisterRunner, ListenForSwitch, StopListening;
     AnswerRequest: AnswerRequest, ApproveMcpSampling, FinishMcpLogin;

@@ -97,9 +97,10 @@ operations! {
     "Prompts" {
         SendPrompt: Driver, "Send a prompt or a slash command";
         ShowPrompt: Viewer, "Show the state of a prompt, and its answer";
-        CancelPrompts: Driver, "Cancel the running turn and the queue";
+        CancelPrompts: Driver, "Cancel the running turn, and end or hold the queue";
         ListQueue: Viewer, "List the queue";
-        ChangeQueuedPrompt: Driver, "Change, move, copy or steer with a queued prompt; pause the queue";
+        ChangeQueuedPrompt: Driver, "Change, move, copy or steer with a queued prompt";
+        HoldQueue: Driver, "Pause or release the queue";
         WithdrawPrompt: Driver, "Withdraw a queued prompt";
         ServeCommands: Driver, "Run queued slash commands, and answer offers of fallback models";
         RunShellCommand: Driver, "Run or end a shell command of the user";

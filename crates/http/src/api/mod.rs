@@ -55,6 +55,7 @@ pub(super) use self::types::RequestView;
         render::render,
         state::show,
         queue::list,
+        queue::hold,
         queue::change,
         queue::withdraw,
         history::fork,

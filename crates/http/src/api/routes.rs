@@ -133,6 +133,7 @@ fn session_content() -> Vec<Route> {
         Route::get(Op::ShowPrompt, "/api/sessions/{id}/prompts/{prompt}", prompts::show),
         Route::post(Op::CancelPrompts, "/api/sessions/{id}/cancel", prompts::cancel),
         Route::get(Op::ListQueue, "/api/sessions/{id}/queue", queue::list),
+        Route::patch(Op::HoldQueue, "/api/sessions/{id}/queue", queue::hold),
         Route::patch(Op::ChangeQueuedPrompt, "/api/sessions/{id}/queue/{prompt}", queue::change),
         Route::delete(Op::WithdrawPrompt, "/api/sessions/{id}/queue/{prompt}", queue::withdraw),
         Route::get(Op::ListSessionRequests, "/api/sessions/{id}/requests", requests::list),

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use baton_core::state::Turn;
 use baton_protocol::event::{AgentMode, Hold, PermissionMode};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -30,6 +31,8 @@ pub(super) struct SessionState {
     reasoning_effort: Option<String>,
     /// Whether a turn runs.
     running: bool,
+    /// The running turn.
+    turn: Option<RunningTurn>,
     /// Whether a stopped server left work here that continues when the session is resumed.
     left: bool,
     /// Prompts and commands that have not started, in their order.
@@ -44,6 +47,24 @@ pub(super) struct SessionState {
     watching: usize,
     /// Whether a rewind can restore files.
     tracks_files: bool,
+}
+
+/// The running turn.
+#[derive(Debug, Serialize, ToSchema)]
+struct RunningTurn {
+    /// Its id: `interactionId` in events.
+    id: String,
+    /// Prompts that it executes.
+    prompts: Vec<String>,
+    /// The program that executes it; none for Baton's own engine.
+    engine: Option<String>,
+}
+
+impl RunningTurn {
+    fn of(turn: &Turn) -> Self {
+        let prompts = turn.prompts.iter().map(ToString::to_string).collect();
+        Self { id: turn.interaction.clone(), prompts, engine: turn.engine.clone() }
+    }
 }
 
 /// Usage of one model.
@@ -89,6 +110,7 @@ pub(super) async fn show(
         sandbox: SandboxView::of(&session),
         reasoning_effort: durable.facts.reasoning_effort.clone(),
         running: durable.turn.is_some(),
+        turn: durable.turn.as_ref().map(RunningTurn::of),
         left: session.live.is_recovered && session.is_busy(),
         queue: QueuedItem::all(&session),
         paused: durable.hold != Hold::Open,

@@ -195,6 +195,7 @@ vocabulary! {
         PromptMoved = "baton.prompt_moved",
         PromptAmended = "baton.prompt_amended",
         QueueHeld = "baton.queue_held",
+        PromptsHeld = "baton.prompts_held",
         TurnOpened = "baton.turn_opened",
         TurnSettled = "baton.turn_settled",
         AgentForgotten = "baton.agent_forgotten",

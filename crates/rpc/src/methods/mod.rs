@@ -298,7 +298,7 @@ const METHODS: &[(&str, Operation, Handler)] = &{
         ("session.queue.duplicateAt", Op::ChangeQueuedPrompt, queue::duplicate),
         ("session.queue.updateText", Op::ChangeQueuedPrompt, queue::update_text),
         ("session.queue.sendNow", Op::ChangeQueuedPrompt, queue::send_now),
-        ("session.queue.setDrainPaused", Op::ChangeQueuedPrompt, queue::set_drain_paused),
+        ("session.queue.setDrainPaused", Op::HoldQueue, queue::set_drain_paused),
         ("plugins.list", Op::ListPlugins, plugins::list),
         ("plugins.install", Op::InstallPlugin, plugins::install),
         ("plugins.uninstall", Op::UninstallPlugin, plugins::uninstall),
