@@ -277,6 +277,9 @@ export class Conversation {
       case "assistant.reasoning_delta":
         this.stream(event, data.reasoningId, "reasoning", data.deltaContent);
         break;
+      case "baton.stream_so_far":
+        this.streamSoFar(event);
+        break;
       case "assistant.reasoning":
         this.endStream(data.reasoningId);
         this.lastReasoning = data.content;
@@ -563,6 +566,21 @@ export class Conversation {
       this.placeOf(event, this.list).appendChild(stream.element);
     }
     stream.append(part);
+  }
+
+  /**
+   * Replaces what was streamed of an unfinished text: this reader has missed parts.
+   *
+   * @param {any} event
+   */
+  streamSoFar(event) {
+    const data = event.data ?? {};
+    const text = (data.cut ? "…" : "") + (data.text ?? "");
+    if (data.toolCallId) return this.tools.get(data.toolCallId)?.replaceOutput(text);
+    const id = data.messageId ?? data.reasoningId;
+    if (typeof id !== "string") return;
+    this.endStream(id);
+    this.stream(event, id, data.messageId ? "message" : "reasoning", text);
   }
 
   /**

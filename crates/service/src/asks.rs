@@ -4,8 +4,8 @@
 
 use baton_ask::extensions::{EnableExtension, ListExtensions, ReloadExtensions, StartExtensions};
 use baton_ask::files::{
-    AddCheckpoint, CompareFiles, DeletePlan, KeepCheckpoints, ListCheckpoints, ListFiles, PreviewUndo,
-    ReadCheckpoint, ReadFile, ReadPlan, WriteFile, WritePlan,
+    AddCheckpoint, CompareFiles, CompletePath, DeletePlan, KeepCheckpoints, ListCheckpoints, ListFiles,
+    PreviewUndo, ReadCheckpoint, ReadFile, ReadPlan, WriteFile, WritePlan,
 };
 use baton_ask::mcp::{
     AnswerMcpServer, ApproveMcpSampling, CallMcpTool, ConnectAfterMcpLogin, DescribeMcpServers,
@@ -56,7 +56,8 @@ macro_rules! client_asks {
 }
 
 client_asks! {
-    SendPrompt: SendPrompt, EnqueueCommand, InvokeCommand, InvokeSkill;
+    SendPrompt: SendPrompt, InvokeCommand, InvokeSkill;
+    EnqueueCommand: EnqueueCommand;
     CancelPrompts: Abort, CancelTurn;
     ChangeQueuedPrompt: MoveQueued, InsertPrompt, DuplicateQueued, RewordQueued, SteerQueued;
     HoldQueue: HoldQueue;
@@ -78,6 +79,7 @@ client_asks! {
     RunShellCommand: StartCommand, RunCommand, EndCommand;
     RunSubAgent: StartTask, RunTask, StopAgent, EndBackground, ForgetBackground;
 
+    CompletePath: CompletePath;
     ReadSessionFiles: ReadPlan, ListFiles, ReadFile, ListCheckpoints, ReadCheckpoint, CompareFiles, GitDiff;
     WriteSessionFiles: WritePlan, DeletePlan, WriteFile, AddCheckpoint, KeepCheckpoints;
 

@@ -95,7 +95,10 @@ operations! {
         RevealEndpoint: Driver, "Read the model endpoint of a session, with its credentials";
     }
     "Prompts" {
-        SendPrompt: Driver, "Send a prompt or a slash command";
+        SendPrompt: Driver, "Send a prompt";
+        ListCommands: Viewer, "List the slash commands of a session";
+        EnqueueCommand: Driver, "Add a slash command to the queue";
+        RunCommand: Driver, "Run a slash command at once";
         ShowPrompt: Viewer, "Show the state of a prompt, and its answer";
         CancelPrompts: Driver, "Cancel the running turn, and end or hold the queue";
         ListQueue: Viewer, "List the queue";
@@ -120,6 +123,7 @@ operations! {
         GrantAtLocation: Driver, "Add grants to a location, and trust a directory";
     }
     "Files" {
+        CompletePath: Driver, "Complete a path below the working directory of a session";
         ReadSessionFiles: Driver, "Read the plan, checkpoints and other files of a session, and compare its working directory";
         WriteSessionFiles: Driver, "Write the plan, checkpoints and other files of a session";
     }

@@ -1,9 +1,13 @@
 //! The state of a session: what a page shows besides the conversation.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use baton_core::state::Turn;
+use baton_core::{Profile, Session};
 use baton_protocol::event::{AgentMode, Hold, PermissionMode};
+use baton_runtime::session::EventReader;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -45,8 +49,35 @@ pub(super) struct SessionState {
     usage: Vec<ModelUsage>,
     /// Number of clients that receive the session's events, this one included if it does.
     watching: usize,
+    /// Those clients, as far as this server knows them.
+    attached: Vec<AttachedClient>,
     /// Whether a rewind can restore files.
     tracks_files: bool,
+}
+
+/// A client that is attached to a session.
+#[derive(Debug, Serialize, ToSchema)]
+struct AttachedClient {
+    /// `http` for a reader of the event stream, `sdk` for all others.
+    door: &'static str,
+    /// Its identity.
+    user: Option<String>,
+    /// Its program, as the program calls itself.
+    program: Option<String>,
+}
+
+impl AttachedClient {
+    fn all(session: &Session, readers: Vec<EventReader>) -> Vec<Self> {
+        let readers = readers.into_iter().map(|reader| Self {
+            door: "http",
+            user: Some(reader.user.to_string()),
+            program: reader.program,
+        });
+        let clients = session.live.clients.values();
+        let user = |client: &Arc<Profile>| client.user.as_ref().map(ToString::to_string);
+        let clients = clients.map(|client| Self { door: "sdk", user: user(client), program: None });
+        readers.chain(clients).collect()
+    }
 }
 
 /// The running turn.
@@ -92,7 +123,7 @@ pub(super) async fn show(
 ) -> Result<Json<SessionState>, ApiError> {
     let id = session_id(&id)?;
     let live = door.service.open(&caller, &id).await?;
-    let watching = live.hub().clients();
+    let (watching, readers) = (live.hub().clients(), live.hub().readers());
     let session = live.inspect().await?.session;
     let durable = &session.durable;
     let usage = durable.totals.models.iter().map(|(model, (calls, tokens))| ModelUsage {
@@ -117,6 +148,7 @@ pub(super) async fn show(
         requests: RequestView::all(&session),
         usage: usage.collect(),
         watching,
+        attached: AttachedClient::all(&session, readers),
         tracks_files: durable.facts.tracks_files,
     }))
 }

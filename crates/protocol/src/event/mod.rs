@@ -233,6 +233,7 @@ vocabulary! {
         StreamingDelta = "assistant.streaming_delta",
         ToolCallDelta = "assistant.tool_call_delta",
         ModelCallFailure = "model.call_failure",
+        StreamSoFar = "baton.stream_so_far",
         ToolPartialResult = "tool.execution_partial_result",
         ToolProgress = "tool.execution_progress",
         ToolsUpdated = "session.tools_updated",
