@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use baton_agent::tools::Completions;
 use baton_files::checkpoints::Checkpoint;
 use baton_files::rewind::{TouchedFile, Undone};
 use baton_protocol::event::FileOperation;
@@ -75,6 +76,16 @@ family! {
         touched: BTreeMap<PathBuf, TouchedFile>,
     } -> Vec<Undone>;
 
+    /// Finds paths below the working directory that complete a text.
+    CompletePath {
+        /// The working directory.
+        cwd: String,
+        /// The text.
+        query: String,
+        /// Maximum number of paths.
+        limit: usize,
+    } -> Completions;
+
     /// Lists the files that the session changed, with their differences.
     CompareFiles {
         /// The files, from the history.
@@ -118,6 +129,7 @@ impl FilesAsk {
             | Self::ListCheckpoints(_)
             | Self::ReadCheckpoint(_)
             | Self::PreviewUndo(_)
+            | Self::CompletePath(_)
             | Self::CompareFiles(_) => false,
         }
     }

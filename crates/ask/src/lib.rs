@@ -130,13 +130,15 @@ impl AskMessage {
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
-            Self::Core(ask) => matches!(
-                **ask,
+            Self::Core(ask) => match &**ask {
                 baton_core::Ask::AnswerRequest(_)
-                    | baton_core::Ask::Abort(_)
-                    | baton_core::Ask::HoldQueue(_)
-                    | baton_core::Ask::RegisterRunner(_)
-            ),
+                | baton_core::Ask::Abort(_)
+                | baton_core::Ask::HoldQueue(_)
+                | baton_core::Ask::RegisterRunner(_) => true,
+                // Without a name, it would cancel what runs by then.
+                baton_core::Ask::CancelTurn(ask) => ask.turn.is_some(),
+                _ => false,
+            },
             Self::Actor(ask) => matches!(ask, ActorAsk::Inspect(_) | ActorAsk::Configure(_)),
             Self::Files(ask) => !ask.changes(),
             Self::Workflows(ask) => ask.is_repeatable(),

@@ -190,6 +190,8 @@ fn files() -> Vec<Row> {
     };
     let undone =
         Undone { path: "/w/a".into(), change_type: ChangeType::Deleted, lines_added: 1, lines_removed: 2 };
+    let found = CompletedPath { path: "a".into(), directory: true };
+    let completions = Completions { files: vec![found], truncated: true };
     let compared = ComparedFile { path: "a".into(), change: FileChangeKind::Added, diff: None };
     family! { FilesAsk:
         ReadPlan {} => [text()],
@@ -203,6 +205,7 @@ fn files() -> Vec<Row> {
         AddCheckpoint { title: "t".into(), content: "c".into() } => [(checkpoint(), "/c.md".into())],
         KeepCheckpoints { count: 1 } => [vec![checkpoint()]],
         PreviewUndo { touched: touched() } => [vec![undone]],
+        CompletePath { cwd: "/w".into(), query: "a".into(), limit: 7 } => [completions],
         CompareFiles { touched: touched(), cwd: "/w".into() } => [vec![compared]],
     }
 }

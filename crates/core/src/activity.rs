@@ -102,7 +102,7 @@ mod tests {
     fn busy() -> Session {
         let mut session = session();
         let id = PromptId(uuid::Uuid::from_u128(1));
-        session.durable.inbox.enqueue_mut(Accepted { id, prompt: Prompt::default().into() });
+        session.durable.inbox.enqueue_mut(Accepted { id, prompt: Prompt::default().into(), held: false });
         session
     }
 

@@ -245,7 +245,7 @@ asks! {
         prompt: PromptId,
     } -> bool;
 
-    /// Pauses or resumes the queue. Replies whether that changed anything. Refused if a client has paused it already.
+    /// Pauses or resumes the queue. Resuming also releases items that [`CancelTurn`] holds. Replies whether that changed anything. Refused if a client has paused it already.
     HoldQueue {
         /// Whether to pause.
         hold: bool,
@@ -274,6 +274,19 @@ asks! {
         /// Who cancels, for the history.
         by: Option<Author>,
     } -> bool;
+
+    /// Cancels what runs now, and holds the queue: its items stay, and wait until a client releases it with [`HoldQueue`].
+    /// Prompts that are sent later are not held. Replies how many items are held; none if nothing runs, or not what is named:
+    /// then nothing happens.
+    CancelTurn {
+        /// What to cancel: the running turn, by its own id or by a prompt that it executes; a prompt that is being prepared;
+        /// a command that is being run. None means whatever runs.
+        turn: Option<String>,
+        /// Why, for the history.
+        reason: AbortReason,
+        /// Who cancels, for the history.
+        by: Option<Author>,
+    } -> Option<usize>;
 
     /// Answers a pending request. The first valid answer counts (P3).
     AnswerRequest {

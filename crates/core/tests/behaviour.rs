@@ -5,6 +5,8 @@
 mod agents;
 #[path = "behaviour/authors.rs"]
 mod authors;
+#[path = "behaviour/cancel_turn.rs"]
+mod cancel_turn;
 #[path = "behaviour/consent.rs"]
 mod consent;
 #[path = "behaviour/engine.rs"]

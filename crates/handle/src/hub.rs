@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use baton_protocol::{AgentId, Body, ClientId, Event, EventId, SessionId, Timestamp};
+use baton_protocol::{AgentId, Author, Body, ClientId, Event, EventId, SessionId, Timestamp};
 use baton_providers::{CallFailed, Calling, Clients};
 use baton_store::{Seq, StoreError};
 use tokio::sync::watch;
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::published::{Batch, Published};
+use crate::streams::OpenStreams;
 
 /// Connection of one client to a session.
 pub trait Port: Send + Sync {
@@ -20,6 +21,20 @@ pub trait Port: Send + Sync {
 
     /// Calls a method of the client.
     fn call(&self, method: &'static str, params: serde_json::Value) -> Calling;
+
+    /// Returns who reads the events, for people; none if the session knows that client, or nobody does.
+    fn reader(&self) -> Option<EventReader> {
+        None
+    }
+}
+
+/// Who reads the events of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventReader {
+    /// Its identity.
+    pub user: Author,
+    /// Its program, as the program calls itself.
+    pub program: Option<String>,
 }
 
 /// Ports of the clients that are attached to one session. Doors attach and detach them; only the [`Publisher`](crate::Publisher)
@@ -56,6 +71,8 @@ pub(crate) struct State {
     pub(crate) ports: BTreeMap<ClientId, Arc<dyn Port>>,
     /// Parent of the next event.
     pub(crate) last_public: Option<EventId>,
+    /// Text that is being streamed.
+    pub(crate) streams: OpenStreams,
 }
 
 impl Hub {
@@ -107,7 +124,17 @@ impl Hub {
     ) {
         let mut state = self.lock();
         begin(self.head(), state.last_public);
+        let so_far = state.streams_so_far();
+        if !so_far.is_empty() {
+            port.deliver(&self.session, &Batch::new(so_far));
+        }
         state.ports.insert(client, port);
+    }
+
+    /// Calls `act` while no event is published, with the head, and with events that repeat the text that is being streamed.
+    pub fn between_events<T>(&self, act: impl FnOnce(Seq, &[Arc<Published>]) -> T) -> T {
+        let state = self.lock();
+        act(self.head(), &state.streams_so_far())
     }
 
     /// Whether the actor of the session is in this server.
@@ -129,6 +156,12 @@ impl Hub {
     #[must_use]
     pub fn has_others(&self, than: &[ClientId]) -> bool {
         self.lock().ports.keys().any(|client| !than.contains(client))
+    }
+
+    /// Returns who reads the events beside the clients that the session knows.
+    #[must_use]
+    pub fn readers(&self) -> Vec<EventReader> {
+        self.lock().ports.values().filter_map(|port| port.reader()).collect()
     }
 
     /// Returns the number of attached clients.
@@ -185,6 +218,10 @@ impl State {
         };
         let json = serde_json::to_vec(&event).ok()?;
         Some(Published::live(&event, None, json.into()))
+    }
+
+    fn streams_so_far(&self) -> Vec<Arc<Published>> {
+        self.streams.so_far().filter_map(|(agent, body)| self.ephemeral(agent, body)).collect()
     }
 
     pub(crate) fn deliver(&self, session: &SessionId, events: &Arc<Batch>) {

@@ -20,11 +20,12 @@ mod publisher;
 pub mod remote;
 mod reports;
 mod respond;
+mod streams;
 pub mod subscription;
 
 pub use self::failure::Failure;
 pub use self::handle::{Handle, vanish};
-pub use self::hub::{Hub, Port, Residence};
+pub use self::hub::{EventReader, Hub, Port, Residence};
 pub use self::message::{ActorMessage, Compact, FromWork, JoinKind, JoinReply, JoinRequest, Returning};
 pub use self::published::{Batch, Encoding, Published, joined};
 pub use self::publisher::Publisher;

@@ -50,7 +50,8 @@ impl Publisher {
     /// Delivers events that the server that holds the session has published. Those that were read from the store before
     /// are left out.
     pub fn publish_received(&self, batch: Arc<Batch>) {
-        let state = self.lock();
+        let mut state = self.lock();
+        batch.events().iter().for_each(|event| state.streams.apply_received(event));
         let head = self.head();
         let is_new = |event: &&Arc<Published>| event.seq.is_none_or(|seq| seq > head);
         let batch = match batch.events().iter().all(|event| is_new(&event)) {
@@ -81,6 +82,7 @@ impl Publisher {
         if !event.ephemeral && event.body.is_public() {
             state.last_public = Some(event.id);
         }
+        state.streams.apply(event.agent_id.as_ref(), &event.body);
         if let Some(seq) = published.seq {
             self.head.store(seq.0, Ordering::Release);
         }
@@ -106,8 +108,13 @@ impl Publisher {
         bodies: impl IntoIterator<Item = Body>,
         work: &CancellationToken,
     ) {
-        let state = self.lock();
-        if work.is_cancelled() || state.ports.is_empty() {
+        let mut state = self.lock();
+        if work.is_cancelled() {
+            return;
+        }
+        let bodies: Vec<Body> = bodies.into_iter().collect();
+        bodies.iter().for_each(|body| state.streams.apply(agent, body));
+        if state.ports.is_empty() {
             return;
         }
         let shown = bodies.into_iter().filter_map(|body| state.ephemeral(agent, body));

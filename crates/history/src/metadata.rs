@@ -198,7 +198,7 @@ mod tests {
         assert!(!is_unfinished(&stored(&session)) && !may_have_requests(&stored(&session)));
         let idle = Metadata::of(&session);
         let id = baton_json::from_str(r#""0190c2f0-0000-7000-8000-00000000000a""#).unwrap();
-        session.durable.inbox.enqueue_mut(Accepted { id, prompt: Prompt::default().into() });
+        session.durable.inbox.enqueue_mut(Accepted { id, prompt: Prompt::default().into(), held: false });
         assert!(is_unfinished(&stored(&session)) && may_have_requests(&stored(&session)));
         assert!(!idle.describes(&session), "the change is written");
     }

@@ -23,7 +23,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::Shared;
 use super::listen::SHUTDOWN_GRACE;
 use super::metrics::Open;
-use baton_runtime::session::{Batch, CallFailed, Calling, Encoding, Port, Published};
+use baton_runtime::session::{Batch, CallFailed, Calling, Encoding, EventReader, Port, Published};
 use baton_service::{Caller, Denied, LiveSession, Service};
 use baton_wire::{Closed, OpenStream, Outbox, Pipe, Recipient, Subscriber};
 
@@ -47,6 +47,8 @@ pub(super) enum Wanted {
         session: SessionId,
         /// The reader's cursor: the last event that it has received.
         after: Seq,
+        /// The reader's program, as it calls itself.
+        program: Option<String>,
     },
     /// The changes of all sessions.
     Feed,
@@ -131,7 +133,10 @@ impl From<Denied> for Ended {
 async fn send(door: &Shared, request: &StreamRequest, outbox: &Arc<Outbox>) -> Result<(), Ended> {
     let reader = &request.reader;
     match &request.wanted {
-        Wanted::Session { session, after } => follow(&door.service, reader, session, *after, outbox).await,
+        Wanted::Session { session, after, program } => {
+            let reader = EventReader { user: reader.author(), program: program.clone() };
+            follow(&door.service, &request.reader, reader, session, *after, outbox).await
+        }
         Wanted::Feed => {
             let _elsewhere = door.service.watch_all(reader).await?;
             let _reader = door.feed.attach(outbox);
@@ -174,12 +179,13 @@ async fn disconnected(mut incoming: impl AsyncRead + Unpin) {
 /// Sends a session's events until the outbox is closed, across reloads of the session and moves to other servers.
 async fn follow(
     service: &Service,
-    reader: &Caller,
+    caller: &Caller,
+    reader: EventReader,
     session: &SessionId,
     after: Seq,
     outbox: &Arc<Outbox>,
 ) -> Result<(), Ended> {
-    let mut watched = service.watch(reader, session)?;
+    let mut watched = service.watch(caller, session)?;
     let subscriber = Subscriber::from(service.events(), Reader(outbox.clone()), after);
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -193,7 +199,7 @@ async fn follow(
             opening => (None, opening),
         };
         // Attached before the store is read, so that no event between the two is missed.
-        let attachment = open.map(|live| Attachment::new(live, service, &subscriber));
+        let attachment = open.map(|live| Attachment::new(live, service, &subscriber, reader.clone()));
         subscriber.catch_up(session).await?;
         match attachment {
             Some(mut attachment) => {
@@ -281,6 +287,7 @@ struct Attachment {
 /// The session's end of an [`Attachment`].
 struct StreamPort {
     subscriber: Arc<Subscriber<Reader>>,
+    reader: EventReader,
     _attached: oneshot::Sender<()>,
 }
 
@@ -292,14 +299,23 @@ impl Port for StreamPort {
     fn call(&self, method: &'static str, params: serde_json::Value) -> Calling {
         self.subscriber.call(method, params)
     }
+
+    fn reader(&self) -> Option<EventReader> {
+        Some(self.reader.clone())
+    }
 }
 
 impl Attachment {
-    fn new(session: LiveSession, service: &Service, subscriber: &Arc<Subscriber<Reader>>) -> Self {
+    fn new(
+        session: LiveSession,
+        service: &Service,
+        subscriber: &Arc<Subscriber<Reader>>,
+        reader: EventReader,
+    ) -> Self {
         let (attached, detached) = oneshot::channel();
         let client = service.new_client();
         subscriber.hold_back(session.hub().head());
-        let port = StreamPort { subscriber: subscriber.clone(), _attached: attached };
+        let port = StreamPort { subscriber: subscriber.clone(), reader, _attached: attached };
         session.hub().attach(client, Arc::new(port));
         Self { session, client, detached }
     }

@@ -25,7 +25,8 @@ const RENDER_PAUSE = 250;
 
 /** Types of events that change what `/state` returns. */
 const STATEFUL = new Set([
-  "baton.prompt_accepted", "baton.prompt_moved", "baton.prompt_amended", "baton.queue_held", "baton.turn_settled",
+  "baton.prompt_accepted", "baton.prompt_moved", "baton.prompt_amended", "baton.queue_held",
+  "baton.prompts_held", "baton.turn_settled",
   "pending_messages.modified", "user.message", "session.idle", "session.mode_changed", "session.model_change",
   "session.permissions_changed", "baton.renamed", "assistant.usage", "session.snapshot_rewind", "baton.turn_opened",
 ]);
@@ -275,6 +276,9 @@ export class Conversation {
         break;
       case "assistant.reasoning_delta":
         this.stream(event, data.reasoningId, "reasoning", data.deltaContent);
+        break;
+      case "baton.stream_so_far":
+        this.streamSoFar(event);
         break;
       case "assistant.reasoning":
         this.endStream(data.reasoningId);
@@ -562,6 +566,21 @@ export class Conversation {
       this.placeOf(event, this.list).appendChild(stream.element);
     }
     stream.append(part);
+  }
+
+  /**
+   * Replaces what was streamed of an unfinished text: this reader has missed parts.
+   *
+   * @param {any} event
+   */
+  streamSoFar(event) {
+    const data = event.data ?? {};
+    const text = (data.cut ? "…" : "") + (data.text ?? "");
+    if (data.toolCallId) return this.tools.get(data.toolCallId)?.replaceOutput(text);
+    const id = data.messageId ?? data.reasoningId;
+    if (typeof id !== "string") return;
+    this.endStream(id);
+    this.stream(event, id, data.messageId ? "message" : "reasoning", text);
   }
 
   /**

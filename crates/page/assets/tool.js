@@ -94,6 +94,16 @@ export class ToolCard {
     if (stick) this.output.scrollTop = this.output.scrollHeight;
   }
 
+  /**
+   * Replaces the output so far: this reader has missed parts.
+   *
+   * @param {string} text
+   */
+  replaceOutput(text) {
+    this.text = "";
+    if (text) this.append(text);
+  }
+
   /** @param {any} complete */
   complete(complete) {
     this.state(complete.success ? "done" : "failed");

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::Timestamp;
+
 /// The author of a prompt, a decision, a grant or a rule, as text for people: the API used, and the client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -228,6 +230,16 @@ text_id! {
     /// A request that waits for a client: a permission, a client tool, an answer of the user.
     RequestId
 }
+impl RequestId {
+    /// Returns when the request was opened: Baton's ids contain it.
+    #[must_use]
+    pub fn opened(&self) -> Option<Timestamp> {
+        let (seconds, nanos) = Uuid::parse_str(&self.0).ok()?.get_timestamp()?.to_unix();
+        let millis = i64::try_from(seconds).ok()?.checked_mul(1000)?;
+        Some(Timestamp(millis + i64::from(nanos / 1_000_000)))
+    }
+}
+
 text_id! {
     /// A tool call, named by the model that makes it. Unique only within a session's current turn.
     ToolCallId
@@ -251,6 +263,14 @@ impl fmt::Display for ClientId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn request_ids_contain_the_time_of_the_request() {
+        let id = RequestId::from("0190c2f0-0000-7000-8000-000000000001");
+        assert_eq!(id.opened(), Some(Timestamp(0x0190_c2f0_0000)));
+        assert_eq!(RequestId::from("toolu_1").opened(), None);
+        assert_eq!(RequestId::from("550e8400-e29b-41d4-a716-446655440000").opened(), None, "version 4");
+    }
 
     #[test]
     fn session_ids_are_valid_file_names() {

@@ -4,8 +4,8 @@
 
 use baton_ask::extensions::{EnableExtension, ListExtensions, ReloadExtensions, StartExtensions};
 use baton_ask::files::{
-    AddCheckpoint, CompareFiles, DeletePlan, KeepCheckpoints, ListCheckpoints, ListFiles, PreviewUndo,
-    ReadCheckpoint, ReadFile, ReadPlan, WriteFile, WritePlan,
+    AddCheckpoint, CompareFiles, CompletePath, DeletePlan, KeepCheckpoints, ListCheckpoints, ListFiles,
+    PreviewUndo, ReadCheckpoint, ReadFile, ReadPlan, WriteFile, WritePlan,
 };
 use baton_ask::mcp::{
     AnswerMcpServer, ApproveMcpSampling, CallMcpTool, ConnectAfterMcpLogin, DescribeMcpServers,
@@ -29,9 +29,9 @@ use baton_ask::{
 };
 use baton_core::Change;
 use baton_core::ask::{
-    Abort, Amend, AnswerRequest, DuplicateQueued, Elicit, EnqueueCommand, HoldQueue, InsertPrompt,
-    InvokeCommand, ListenForSwitch, MoveQueued, RegisterRunner, RewordQueued, SendPrompt, SteerQueued,
-    StopAgent, StopListening, Suspend, Withdraw, WithdrawAsk,
+    Abort, Amend, AnswerRequest, CancelTurn, DuplicateQueued, Elicit, EnqueueCommand, HoldQueue,
+    InsertPrompt, InvokeCommand, ListenForSwitch, MoveQueued, RegisterRunner, RewordQueued, SendPrompt,
+    SteerQueued, StopAgent, StopListening, Suspend, Withdraw, WithdrawAsk,
 };
 
 use crate::Operation;
@@ -56,9 +56,11 @@ macro_rules! client_asks {
 }
 
 client_asks! {
-    SendPrompt: SendPrompt, EnqueueCommand, InvokeCommand, InvokeSkill;
-    CancelPrompts: Abort;
-    ChangeQueuedPrompt: MoveQueued, InsertPrompt, DuplicateQueued, RewordQueued, SteerQueued, HoldQueue;
+    SendPrompt: SendPrompt, InvokeCommand, InvokeSkill;
+    EnqueueCommand: EnqueueCommand;
+    CancelPrompts: Abort, CancelTurn;
+    ChangeQueuedPrompt: MoveQueued, InsertPrompt, DuplicateQueued, RewordQueued, SteerQueued;
+    HoldQueue: HoldQueue;
     WithdrawPrompt: Withdraw;
     ServeCommands: RegisterRunner, ListenForSwitch, StopListening;
     AnswerRequest: AnswerRequest, ApproveMcpSampling, FinishMcpLogin;
@@ -77,6 +79,7 @@ client_asks! {
     RunShellCommand: StartCommand, RunCommand, EndCommand;
     RunSubAgent: StartTask, RunTask, StopAgent, EndBackground, ForgetBackground;
 
+    CompletePath: CompletePath;
     ReadSessionFiles: ReadPlan, ListFiles, ReadFile, ListCheckpoints, ReadCheckpoint, CompareFiles, GitDiff;
     WriteSessionFiles: WritePlan, DeletePlan, WriteFile, AddCheckpoint, KeepCheckpoints;
 

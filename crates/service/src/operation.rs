@@ -95,11 +95,15 @@ operations! {
         RevealEndpoint: Driver, "Read the model endpoint of a session, with its credentials";
     }
     "Prompts" {
-        SendPrompt: Driver, "Send a prompt or a slash command";
+        SendPrompt: Driver, "Send a prompt";
+        ListCommands: Viewer, "List the slash commands of a session";
+        EnqueueCommand: Driver, "Add a slash command to the queue";
+        RunCommand: Driver, "Run a slash command at once";
         ShowPrompt: Viewer, "Show the state of a prompt, and its answer";
-        CancelPrompts: Driver, "Cancel the running turn and the queue";
+        CancelPrompts: Driver, "Cancel the running turn, and end or hold the queue";
         ListQueue: Viewer, "List the queue";
-        ChangeQueuedPrompt: Driver, "Change, move, copy or steer with a queued prompt; pause the queue";
+        ChangeQueuedPrompt: Driver, "Change, move, copy or steer with a queued prompt";
+        HoldQueue: Driver, "Pause or release the queue";
         WithdrawPrompt: Driver, "Withdraw a queued prompt";
         ServeCommands: Driver, "Run queued slash commands, and answer offers of fallback models";
         RunShellCommand: Driver, "Run or end a shell command of the user";
@@ -119,6 +123,7 @@ operations! {
         GrantAtLocation: Driver, "Add grants to a location, and trust a directory";
     }
     "Files" {
+        CompletePath: Driver, "Complete a path below the working directory of a session";
         ReadSessionFiles: Driver, "Read the plan, checkpoints and other files of a session, and compare its working directory";
         WriteSessionFiles: Driver, "Write the plan, checkpoints and other files of a session";
     }

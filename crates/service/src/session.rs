@@ -95,8 +95,7 @@ impl LiveSession {
     /// # Errors
     /// When the caller may not, the command is unknown, its arguments are invalid, or the session refuses it.
     pub async fn run_command(&self, name: &str, input: &str) -> Result<Ran, OperationError<NotRun>> {
-        // Commands of the server change settings or compact; both need the same role.
-        self.caller.permit(Operation::ChangeSession)?;
+        self.caller.permit(Operation::RunCommand)?;
         own_command::run(&self.handle, name, input, Some(self.caller.author()))
             .await
             .map_err(OperationError::Failed)

@@ -118,7 +118,8 @@ impl Cursor {
 
 /// Whether events of this type are deltas or progress, whose whole a later event contains.
 pub fn is_delta(kind: &str) -> bool {
-    kind.ends_with("_delta") || matches!(kind, "tool.execution_partial_result" | "tool.execution_progress")
+    kind.ends_with("_delta")
+        || matches!(kind, "tool.execution_partial_result" | "tool.execution_progress" | "baton.stream_so_far")
 }
 
 impl<R: Recipient> Subscriber<R> {
@@ -187,10 +188,21 @@ impl<R: Recipient> Subscriber<R> {
             self.send(session, &Published::new(Some(record.seq), &record.kind, record.body));
             cursor.due().iter().for_each(|event| self.send(session, event));
         }
-        let head = self.source.0.registry.get(session).map_or(cursor.delivered, |handle| handle.hub.head());
-        cursor.held_back = !is_last || cursor.delivered < head;
+        drop(cursor);
+        is_last
+            && match self.source.0.registry.get(session) {
+                Some(handle) => handle.hub.between_events(|head, so_far| self.go_live(session, head, so_far)),
+                None => self.go_live(session, Seq::ZERO, &[]),
+            }
+    }
+
+    /// Holds events back no longer, unless there are newer ones in the store; `head` is the last of them. Called while no event
+    /// is published, so that the client gets each delta either as a part of `so_far` or by itself.
+    fn go_live(&self, session: &SessionId, head: Seq, so_far: &[Arc<Published>]) -> bool {
+        let mut cursor = self.lock();
+        cursor.held_back = cursor.delivered < head;
         if !cursor.held_back {
-            cursor.due().iter().for_each(|event| self.send(session, event));
+            cursor.due().iter().chain(so_far).for_each(|event| self.send(session, event));
         }
         !cursor.held_back
     }

@@ -41,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use paths::NamedPaths;
 use refusal::ToolRefusal;
+pub use search::{CompletedPath, Completions, complete};
 pub use toolbox::Toolbox;
 
 /// The session that a call belongs to, as far as tools need it.

@@ -140,6 +140,7 @@ fn asks() -> Vec<Ask> {
         Withdraw { which: Withdrawn::One(ITEM) }.into(),
         Withdraw { which: Withdrawn::All }.into(),
         Abort { reason: AbortReason::RemoteCommand, by: Some(Author::http()) }.into(),
+        CancelTurn { turn: Some("t".into()), reason: AbortReason::UserInitiated, by: None }.into(),
         Elicit {
             message: "m".into(),
             schema: Some(json()),
@@ -185,6 +186,7 @@ fn replies() -> Vec<Reply> {
         RegisterRunner::reply(()),
         Withdraw::reply(2),
         Abort::reply(true),
+        CancelTurn::reply(Some(2)),
         Elicit::reply(Elicited { action: "accept".into(), content: Some(json()) }),
         Elicit::reply(Elicited::cancelled()),
         Sample::reply(Some(json())),

@@ -5,6 +5,7 @@
 mod agents;
 mod turn;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_protocol::event::{
@@ -163,14 +164,23 @@ impl Durable {
                         self.keys.dequeue_mut();
                     }
                 }
-                self.inbox.enqueue_mut(Accepted { id: accepted.prompt_id, prompt });
+                self.inbox.enqueue_mut(Accepted { id: accepted.prompt_id, prompt, held: false });
                 if self.hold == Hold::UntilNext {
                     self.hold = Hold::Open;
                 }
             }
             Body::PromptMoved(moved) => self.move_in_inbox(moved.prompt_id, moved.before),
             Body::PromptAmended(amended) => self.amend_in_inbox(amended),
-            Body::QueueHeld(held) => self.hold = held.hold,
+            Body::QueueHeld(held) => {
+                self.hold = held.hold;
+                if held.hold == Hold::Open {
+                    self.hold_in_inbox(|_| false);
+                }
+            }
+            Body::PromptsHeld(held) => {
+                let named: BTreeSet<PromptId> = held.prompt_ids.iter().copied().collect();
+                self.hold_in_inbox(|item| item.held || named.contains(&item.id));
+            }
             Body::TurnOpened(opened) => self.open_turn(None, opened.interaction_id.clone()),
             Body::AgentForgotten(forgotten) => self.forget_agent(&forgotten.agent_id),
             Body::UserMessage(message) => self.apply_user_message(message),
@@ -238,10 +248,18 @@ impl Durable {
         self.inbox = others.into_iter().collect();
     }
 
+    /// Holds the items that `which` selects, and no others.
+    fn hold_in_inbox(&mut self, which: impl Fn(&Accepted) -> bool) {
+        if self.inbox.iter().any(|item| item.held != which(item)) {
+            let after = |item: &Accepted| Accepted { held: which(item), ..item.clone() };
+            self.inbox = self.inbox.iter().map(after).collect();
+        }
+    }
+
     fn amend_in_inbox(&mut self, amended: &PromptAmended) {
         let prompt = Arc::new(amended.prompt.clone());
         let after = |item: &Accepted| match item.id == amended.prompt_id {
-            true => Accepted { id: item.id, prompt: prompt.clone() },
+            true => Accepted { prompt: prompt.clone(), ..item.clone() },
             false => item.clone(),
         };
         self.inbox = self.inbox.iter().map(after).collect();

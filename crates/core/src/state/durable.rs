@@ -72,6 +72,12 @@ impl Durable {
         self.agents.iter().chain(now).map(|agent| &**agent)
     }
 
+    /// Whether items of the queue are held because the turn before them was cancelled.
+    #[must_use]
+    pub fn holds_prompts(&self) -> bool {
+        self.inbox.iter().any(|item| item.held)
+    }
+
     /// Returns the files that grants cover. `resolved` is the working directory with its links resolved; without it,
     /// the directory is taken as it is named.
     #[must_use]
@@ -159,6 +165,9 @@ pub struct Accepted {
     pub id: PromptId,
     /// The prompt as it was sent.
     pub prompt: Arc<Prompt>,
+    /// Whether it waits for a release of the queue, because the turn before it was cancelled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
 }
 
 /// Usage of a session.

@@ -1,17 +1,20 @@
-//! Cancel, suspend, withdraw and close.
+//! Cancel of everything or of one turn, suspend, withdraw and close.
 
 use baton_protocol::PromptId;
 use baton_protocol::event::{
-    Abort, CodeChanges, Outcome, PendingMessagesModified, SessionShutdown, ShutdownType, SwitchAnswer,
-    TurnEnd,
+    Abort, CodeChanges, Outcome, PendingMessagesModified, Prompt, PromptAmended, PromptMoved, PromptsHeld,
+    SendMode, SessionShutdown, ShutdownType, SwitchAnswer, TurnEnd,
 };
 use baton_protocol::tool::ToolResult;
 
 use super::Step;
 use super::walls::is_beside_turns;
-use crate::ask::{self, ReplyTo, Serve, Suspend, Withdraw, Withdrawn};
+use crate::ask::{self, CancelTurn, ReplyTo, Serve, Suspend, Withdraw, Withdrawn};
 use crate::output::INTERRUPTED;
-use crate::state::Stage;
+use crate::state::{Accepted, Stage};
+
+/// Reason in the outcome of cancelled prompts.
+const CANCELLED: &str = "cancelled by a client";
 
 impl Serve<ask::Abort> for Step<'_> {
     /// Cancels the running turn and every prompt accepted before this moment. In an idle session nothing is recorded, so
@@ -21,9 +24,28 @@ impl Serve<ask::Abort> for Step<'_> {
             return self.reply(to, false);
         }
         self.record(Abort { reason: ask.reason, by: ask.by });
-        self.end_all_work(Outcome::Cancelled, "cancelled by a client");
+        self.end_all_work(Outcome::Cancelled, CANCELLED);
         self.show(PendingMessagesModified {});
         self.reply(to, true);
+        self.show_idle(true);
+    }
+}
+
+impl Serve<CancelTurn> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<CancelTurn>, ask: CancelTurn) {
+        let begun = self.begun();
+        if !self.runs(ask.turn.as_deref(), &begun) {
+            return self.reply(to, None);
+        }
+        self.record(Abort { reason: ask.reason, by: ask.by });
+        let held = self.hold_all_except(&begun);
+        self.end_running_work(Outcome::Cancelled, CANCELLED);
+        for prompt in begun {
+            self.enter_history(prompt);
+            self.settle(vec![prompt], Outcome::Cancelled, CANCELLED);
+        }
+        self.show(PendingMessagesModified {});
+        self.reply(to, Some(held));
         self.show_idle(true);
     }
 }
@@ -64,19 +86,60 @@ impl Serve<Withdraw> for Step<'_> {
 }
 
 impl Step<'_> {
+    /// Returns the items of the inbox that have been started: a command, or a prompt that is being prepared.
+    fn begun(&self) -> Vec<PromptId> {
+        let inbox = self.session.durable.inbox.iter().map(|item| item.id);
+        inbox.filter(|id| self.session.has_begun(*id)).collect()
+    }
+
+    /// Whether the turn or item of this name runs; without a name, whether any does.
+    fn runs(&self, name: Option<&str>, begun: &[PromptId]) -> bool {
+        let turn = self.turn();
+        let Some(name) = name else { return turn.is_some() || !begun.is_empty() };
+        let prompts = turn.into_iter().flat_map(|turn| &turn.prompts).chain(begun);
+        turn.is_some_and(|turn| turn.interaction == name)
+            || prompts.map(ToString::to_string).any(|id| id == name)
+    }
+
+    /// Holds all items of the inbox except those that have been started. Prompts that were to join the turn become the first
+    /// of the queue. Returns how many are held.
+    fn hold_all_except(&mut self, begun: &[PromptId]) -> usize {
+        let inbox = self.session.durable.inbox.clone();
+        let waiting: Vec<Accepted> = inbox.iter().filter(|item| !begun.contains(&item.id)).cloned().collect();
+        let before = waiting.iter().find(|item| item.prompt.mode != SendMode::Immediate).map(|item| item.id);
+        for steering in waiting.iter().filter(|item| item.prompt.mode == SendMode::Immediate) {
+            let (prompt_id, mode) = (steering.id, SendMode::Enqueue);
+            self.record(PromptAmended { prompt_id, prompt: Prompt { mode, ..(*steering.prompt).clone() } });
+            if before.is_some() {
+                self.record(PromptMoved { prompt_id, before });
+            }
+        }
+        let prompt_ids: Vec<PromptId> = waiting.iter().map(|item| item.id).collect();
+        let held = prompt_ids.len();
+        if held > 0 {
+            self.record(PromptsHeld { prompt_ids });
+        }
+        held
+    }
+
     /// Stops all work, and gives the turn and all prompts of the inbox the same outcome.
     pub(super) fn end_all_work(&mut self, outcome: Outcome, reason: &str) {
+        self.end_running_work(outcome, reason);
+        let inbox: Vec<PromptId> = self.session.durable.inbox.iter().map(|item| item.id).collect();
+        for prompt in inbox {
+            self.enter_history(prompt);
+            self.settle(vec![prompt], outcome, reason);
+        }
+    }
+
+    /// Stops all work, and ends the turn. Prompts of the inbox stay.
+    fn end_running_work(&mut self, outcome: Outcome, reason: &str) {
         let walls = self.session.durable.walls.clone();
         self.stop_where(|work| !is_beside_turns(work, &walls));
         self.session.live.is_recovered = false;
         self.forget_engine();
         self.end_turn(outcome, reason);
         self.close_command_request();
-        let inbox: Vec<PromptId> = self.session.durable.inbox.iter().map(|item| item.id).collect();
-        for prompt in inbox {
-            self.enter_history(prompt);
-            self.settle(vec![prompt], outcome, reason);
-        }
     }
 
     /// Ends the running turn, with its calls and their requests.

@@ -52,7 +52,7 @@ impl Step<'_> {
         if is_working || self.is_preparing_prompt() || self.session.is_running_command() {
             return;
         }
-        let Some(Accepted { id, prompt }) = self.next_item().cloned() else { return };
+        let Some(Accepted { id, prompt, .. }) = self.next_item().cloned() else { return };
         match prompt.mode {
             SendMode::Command(_) if self.turn().is_some() => {}
             SendMode::Command(runner) => self.start_command(id, runner),
@@ -61,11 +61,11 @@ impl Step<'_> {
     }
 
     /// Returns the next item to start. Prompts sent as `immediate` that found no turn to join go first, even if the
-    /// queue is paused.
+    /// queue is paused. Later prompts pass items that are held since a turn was cancelled.
     pub(super) fn next_item(&self) -> Option<&Accepted> {
         let Durable { inbox, hold, .. } = &self.session.durable;
         let steering = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate);
-        steering.or_else(|| inbox.peek().filter(|_| *hold == Hold::Open))
+        steering.or_else(|| inbox.iter().find(|item| !item.held).filter(|_| *hold == Hold::Open))
     }
 
     /// Prepares the next prompt that steers, to join the running turn before the next model call. Returns whether there is

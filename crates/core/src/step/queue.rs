@@ -2,7 +2,8 @@
 
 use baton_protocol::PromptId;
 use baton_protocol::event::{
-    Hold, PendingMessagesModified, Prompt, PromptAccepted, PromptAmended, PromptMoved, QueueHeld, SendMode,
+    Hold, PendingMessagesModified, Prompt, PromptAccepted, PromptAmended, PromptMoved, PromptsHeld,
+    QueueHeld, SendMode,
 };
 
 use super::Step;
@@ -95,10 +96,15 @@ impl Step<'_> {
     }
 
     fn duplicate(&mut self, id: PromptId) -> Edit<PromptId> {
-        let prompt = Prompt { key: None, ..(*self.queued(id)?.prompt).clone() };
+        let Accepted { prompt, held, .. } = self.queued(id)?;
+        let prompt = Prompt { key: None, ..(*prompt).clone() };
         let before = self.session.queue().skip_while(|item| item.id != id).nth(1);
         let before = before.map(|item| item.id);
-        Ok(self.accept_before(prompt, before))
+        let copy = self.accept_before(prompt, before);
+        if held {
+            self.record(PromptsHeld { prompt_ids: vec![copy] });
+        }
+        Ok(copy)
     }
 
     fn accept_before(&mut self, prompt: Prompt, before: Option<PromptId>) -> PromptId {
@@ -142,7 +148,7 @@ impl Step<'_> {
                 return Err("queue_already_paused: the queue is already paused");
             }
             (true, _) => Hold::UntilReleased,
-            (false, Hold::Open) => return Ok(false),
+            (false, Hold::Open) if !self.session.durable.holds_prompts() => return Ok(false),
             (false, _) => Hold::Open,
         };
         self.record(QueueHeld { hold });

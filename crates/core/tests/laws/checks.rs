@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_core::state::Accepted;
 use baton_core::{AskId, ClientRequest, Durable, Work};
-use baton_protocol::event::{Body, PlanAnswer, Question, RequestOpened};
+use baton_protocol::event::{Body, PlanAnswer, Question, RequestOpened, SendMode};
 use baton_protocol::{AgentId, RequestId, ToolCallId};
 
 use crate::world::*;
@@ -73,6 +74,11 @@ pub(super) fn check_now(world: &World) {
     assert!(
         command.is_none_or(|id| durable.inbox.iter().any(|item| item.id == id)),
         "the current command is in the inbox"
+    );
+    let starts = |item: &&Accepted| item.held && item.prompt.mode != SendMode::Immediate;
+    assert!(
+        !durable.inbox.iter().filter(starts).any(|item| world.session.has_begun(item.id)),
+        "what is held does not start"
     );
     let commands = world.running.values().filter(|w| matches!(w, Work::RunCommand { .. })).count();
     assert!(commands + usize::from(command.is_some()) <= 1, "one command at a time");

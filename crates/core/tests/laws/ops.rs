@@ -14,6 +14,8 @@ use crate::world::*;
 pub(super) enum Op {
     Prompt(SendMode),
     Abort,
+    /// Cancels what runs by one of its names, or by one that nothing has, or without a name.
+    CancelTurn(usize),
     Suspend,
     Withdraw(Withdrawn),
     /// Enqueues a command.
@@ -70,6 +72,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => prop_oneof![3 => Just(SendMode::Enqueue), 1 => Just(SendMode::Immediate)].prop_map(Op::Prompt),
         2 => prop_oneof![4 => Just(Op::Abort), 1 => Just(Op::Suspend)],
+        2 => any::<usize>().prop_map(Op::CancelTurn),
         1 => prop_oneof![Just(Withdrawn::All), Just(Withdrawn::Newest)].prop_map(Op::Withdraw),
         2 => Just(Op::Enqueue),
         1 => prop_oneof![Just(Op::Elicit), Just(Op::Invoke)],

@@ -36,6 +36,7 @@ impl Run {
             Op::Abort => {
                 self.world.abort();
             }
+            Op::CancelTurn(which) => self.cancel_turn(*which),
             Op::Withdraw(which) => {
                 self.world.withdraw(*which);
             }
@@ -136,6 +137,38 @@ impl Run {
             _ => EngineReport::Asks { reference, question: user_question() },
         };
         self.world.report(id, report);
+    }
+
+    /// Cancels one turn. If it runs, only its own prompts end, and nothing of the queue starts; if not, nothing happens.
+    fn cancel_turn(&mut self, which: usize) {
+        let (before, ended) = (self.world.session.clone(), self.world.outcomes().len());
+        let turn = before.durable.turn.as_ref();
+        let begun = before.durable.inbox.iter().map(|item| item.id).filter(|id| before.has_begun(*id));
+        let own: Vec<PromptId> =
+            turn.into_iter().flat_map(|turn| turn.prompts.clone()).chain(begun).collect();
+        let mut names: Vec<Option<String>> = own.iter().map(|id| Some(id.to_string())).collect();
+        names.extend(turn.map(|turn| Some(turn.interaction.clone())));
+        names.extend([None, Some("never".to_owned())]);
+        let name = names[which % names.len()].clone();
+        let runs = name.as_deref() != Some("never") && names.len() > 2;
+        let reply = self.world.cancel_turn(name.as_deref());
+        let after = &self.world.session;
+        if !runs {
+            assert_eq!((reply, after), (None, &before), "nothing of this name runs");
+            return;
+        }
+        assert_eq!(self.world.outcomes().len(), ended + own.len(), "only what ran has an outcome");
+        assert!(
+            after.durable.turn.is_none() && !after.durable.inbox.iter().any(|item| after.has_begun(item.id))
+        );
+        let kept = before.durable.inbox.iter().map(|item| item.id).filter(|id| !own.contains(id));
+        let mut kept: Vec<PromptId> = kept.collect();
+        let mut held = self.world.queue();
+        assert_eq!(reply, Some(held.len()));
+        kept.sort();
+        held.sort();
+        assert_eq!(held, kept, "the queue stays");
+        assert!(self.world.session.durable.inbox.iter().all(|item| item.held));
     }
 
     /// Edits the queue. Items that are not moved keep their order; an item that is not in the queue cannot be edited.

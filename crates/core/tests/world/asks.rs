@@ -1,8 +1,8 @@
 //! Asks of clients, in short.
 
 use baton_core::ask::{
-    Abort, Amend, AnswerRequest, EnqueueCommand, HoldQueue, InvokeCommand, ListenForSwitch, RegisterRunner,
-    SendPrompt, StartAgent, StopAgent, StopListening, Truncate, Withdraw,
+    Abort, Amend, AnswerRequest, CancelTurn, EnqueueCommand, HoldQueue, InvokeCommand, ListenForSwitch,
+    RegisterRunner, SendPrompt, StartAgent, StopAgent, StopListening, Truncate, Withdraw,
 };
 use baton_core::{AnswerOutcome, AskId, Asking, Change, Input, Output, Refusal, RequestAnswer, Withdrawn};
 use baton_protocol::event::{AgentMode, ExecutionMode, HistoryTruncated, PermissionMode, Prompt, SendMode};
@@ -80,6 +80,12 @@ impl World {
 
     pub fn abort(&mut self) -> bool {
         self.ask(Abort { reason: Default::default(), by: None }).expect("an abort is never refused")
+    }
+
+    /// Cancels what runs, by its name, and holds the queue. Returns how many items are held.
+    pub fn cancel_turn(&mut self, turn: Option<&str>) -> Option<usize> {
+        let turn = turn.map(ToOwned::to_owned);
+        self.ask(CancelTurn { turn, reason: Default::default(), by: None }).expect("never refused")
     }
 
     pub fn withdraw(&mut self, which: Withdrawn) -> usize {

@@ -59,7 +59,14 @@ pub(super) async fn read(
         let json = serde_json::to_vec(&page).map_err(|error| ApiError::internal(error.to_string()))?;
         return Ok(room.json(json));
     }
-    subscribe(&door, Wanted::Session { session: id, after }, caller)
+    subscribe(&door, Wanted::Session { session: id, after, program: program(&headers) }, caller)
+}
+
+/// Returns what the reader's program calls itself.
+fn program(headers: &HeaderMap) -> Option<String> {
+    const LONGEST: usize = 80;
+    let agent = headers.get(header::USER_AGENT)?.to_str().ok()?;
+    Some(agent.chars().take(LONGEST).collect()).filter(|name: &String| !name.is_empty())
 }
 
 /// Streams changes of all sessions. Not in the OpenAPI document, whose tools expect every response to end.

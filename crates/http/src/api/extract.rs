@@ -26,6 +26,20 @@ impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for JsonBody
     }
 }
 
+/// Extracts a JSON body that may be missing.
+pub(crate) struct OptionalJsonBody<T>(pub(crate) Option<T>);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for OptionalJsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, ApiError> {
+        if request.body().size_hint().exact() == Some(0) {
+            return Ok(Self(None));
+        }
+        JsonBody::from_request(request, state).await.map(|JsonBody(body)| Self(Some(body)))
+    }
+}
+
 /// Reads a body that is announced as JSON. It counts as memory of the sender.
 async fn json_of<S: Send + Sync>(
     request: axum::extract::Request,

@@ -2,6 +2,7 @@
 //!
 //! `docs/openapi.json` is generated from these modules; a test checks that it is up to date.
 
+mod commands;
 mod description;
 mod events;
 mod extract;
@@ -9,6 +10,7 @@ mod grants;
 mod history;
 mod mcp;
 mod notifications;
+mod paths;
 mod plugins;
 mod prompts;
 mod queue;
@@ -54,7 +56,12 @@ pub(super) use self::types::RequestView;
         search::search,
         render::render,
         state::show,
+        commands::list,
+        commands::enqueue,
+        commands::run,
+        paths::complete,
         queue::list,
+        queue::hold,
         queue::change,
         queue::withdraw,
         history::fork,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use baton_core::ask::{Abort, SendPrompt};
+use baton_core::ask::{Abort, CancelTurn, SendPrompt};
 use baton_protocol::attachment::{Attachment, InvalidAttachment};
 use baton_protocol::event::{AbortReason, Body as EventBody, Event, Prompt, SendMode};
 use baton_protocol::{ClientId, PromptId, SessionId};
@@ -17,8 +17,8 @@ use baton_store::{Record, Seq, Span};
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
-use super::extract::{By, JsonBody, PathParams, QueryParams, session_id};
-use super::types::{AcceptedPrompt, Cancelled, NewPrompt, PromptView, WaitQuery};
+use super::extract::{By, JsonBody, OptionalJsonBody, PathParams, QueryParams, session_id};
+use super::types::{AcceptedPrompt, CancelBody, Cancelled, NewPrompt, PromptView, QueueFate, WaitQuery};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
@@ -273,19 +273,33 @@ fn state_after(body: &EventBody, wanted: PromptId) -> Option<(&'static str, Opti
     }
 }
 
-/// Cancel the running turn and all queued prompts.
+/// Cancel the running turn, and end or hold the queue.
 ///
-/// Has no effect on an idle session.
-#[utoipa::path(post, path = "/api/sessions/{id}/cancel", operation_id = "cancelPrompts", tag = "prompts", params(("id" = String, Path, description = "Session id")),
+/// Without a body, all queued prompts are cancelled, too. Has no effect on an idle session.
+#[utoipa::path(post, path = "/api/sessions/{id}/cancel", operation_id = "cancelPrompts", tag = "prompts", request_body = Option<CancelBody>, params(("id" = String, Path, description = "Session id")),
     responses((status = 200, description = "Cancelled", body = Cancelled),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
         (status = 404, description = "No such session", body = ErrorBody),
-        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+        (status = 409, description = "A different server holds the session", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
 pub(super) async fn cancel(
     State(door): State<Shared>,
     By(caller): By,
     PathParams(id): PathParams<String>,
+    OptionalJsonBody(body): OptionalJsonBody<CancelBody>,
 ) -> Result<Json<Cancelled>, ApiError> {
-    let abort = Abort { reason: AbortReason::UserInitiated, by: Some(caller.author()) };
-    let had_work = door.service.ask(&caller, &session_id(&id)?, abort).await?;
-    Ok(Json(Cancelled { had_work }))
+    let (id, by) = (session_id(&id)?, Some(caller.author()));
+    let CancelBody { queue, turn } = body.unwrap_or_default();
+    let reason = AbortReason::UserInitiated;
+    if queue == QueueFate::Hold {
+        let held = door.service.ask(&caller, &id, CancelTurn { turn, reason, by }).await?;
+        return Ok(Json(Cancelled { had_work: held.is_some(), held: held.unwrap_or(0) }));
+    }
+    if turn.is_some() {
+        let message = "a turn is cancelled by its id only with `\"queue\": \"hold\"`";
+        return Err(ApiError::unprocessable("bad_request", message));
+    }
+    let had_work = door.service.ask(&caller, &id, Abort { reason, by }).await?;
+    Ok(Json(Cancelled { had_work, held: 0 }))
 }

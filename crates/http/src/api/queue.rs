@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use baton_core::ask::{MoveQueued, RewordQueued, SteerQueued, Withdraw};
+use baton_core::ask::{HoldQueue, MoveQueued, RewordQueued, SteerQueued, Withdraw};
 use baton_core::{Session, Withdrawn};
 use baton_protocol::PromptId;
 use baton_protocol::event::SendMode;
@@ -24,6 +24,8 @@ pub(super) struct QueuedItem {
     command: bool,
     /// Whether it joins the running turn at its next model call.
     immediate: bool,
+    /// Whether it does not start before the queue is released: the turn before it was cancelled.
+    held: bool,
     /// Number of attachments.
     attachments: usize,
     /// Sender.
@@ -40,6 +42,7 @@ impl QueuedItem {
                 text: queued.prompt.display.clone().unwrap_or_else(|| queued.prompt.text.clone()),
                 command: matches!(queued.prompt.mode, SendMode::Command(_)),
                 immediate: queued.prompt.mode == SendMode::Immediate,
+                held: queued.held && queued.prompt.mode != SendMode::Immediate,
                 attachments: queued.prompt.attachments.len(),
                 by: queued.prompt.by.as_ref().map(ToString::to_string),
             })
@@ -65,6 +68,39 @@ pub(super) async fn list(
 ) -> Result<Json<Queue>, ApiError> {
     let view = door.service.open(&caller, &session_id(&id)?).await?.inspect().await?;
     Ok(Json(Queue { queue: QueuedItem::all(&view.session) }))
+}
+
+/// Whether the queue is paused.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct QueuePause {
+    paused: bool,
+}
+
+/// Result of pausing or releasing the queue.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct QueuePaused {
+    /// Whether that changed anything.
+    changed: bool,
+}
+
+/// Pause the queue, or release it with all items that are held.
+#[utoipa::path(patch, path = "/api/sessions/{id}/queue", operation_id = "holdQueue", tag = "prompts", request_body = QueuePause,
+    params(("id" = String, Path, description = "Session id")),
+    responses((status = 200, description = "Paused or released", body = QueuePaused),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "The queue is paused already, or a different server holds the session", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
+pub(super) async fn hold(
+    State(door): State<Shared>,
+    By(caller): By,
+    PathParams(id): PathParams<String>,
+    JsonBody(QueuePause { paused }): JsonBody<QueuePause>,
+) -> Result<Json<QueuePaused>, ApiError> {
+    let changed = door.service.ask(&caller, &session_id(&id)?, HoldQueue { hold: paused }).await?;
+    Ok(Json(QueuePaused { changed }))
 }
 
 /// Changes to a queued prompt.

@@ -9,8 +9,8 @@ use baton_service::Operation;
 use http::Method;
 
 use super::{
-    events, grants, history, mcp, notifications, plugins, prompts, queue, render, requests, sandbox, search,
-    sessions, skills, state, system,
+    commands, events, grants, history, mcp, notifications, paths, plugins, prompts, queue, render, requests,
+    sandbox, search, sessions, skills, state, system,
 };
 use crate::guard::{MAX_PUBLIC_BODY, permit};
 use crate::{Shared, login};
@@ -132,7 +132,12 @@ fn session_content() -> Vec<Route> {
         Route::post(Op::SendPrompt, "/api/sessions/{id}/prompts", prompts::send),
         Route::get(Op::ShowPrompt, "/api/sessions/{id}/prompts/{prompt}", prompts::show),
         Route::post(Op::CancelPrompts, "/api/sessions/{id}/cancel", prompts::cancel),
+        Route::get(Op::ListCommands, "/api/sessions/{id}/commands", commands::list),
+        Route::post(Op::EnqueueCommand, "/api/sessions/{id}/commands", commands::enqueue),
+        Route::post(Op::RunCommand, "/api/sessions/{id}/commands/{name}", commands::run),
+        Route::get(Op::CompletePath, "/api/sessions/{id}/files", paths::complete),
         Route::get(Op::ListQueue, "/api/sessions/{id}/queue", queue::list),
+        Route::patch(Op::HoldQueue, "/api/sessions/{id}/queue", queue::hold),
         Route::patch(Op::ChangeQueuedPrompt, "/api/sessions/{id}/queue/{prompt}", queue::change),
         Route::delete(Op::WithdrawPrompt, "/api/sessions/{id}/queue/{prompt}", queue::withdraw),
         Route::get(Op::ListSessionRequests, "/api/sessions/{id}/requests", requests::list),

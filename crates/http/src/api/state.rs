@@ -1,8 +1,13 @@
 //! The state of a session: what a page shows besides the conversation.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
+use baton_core::state::Turn;
+use baton_core::{Profile, Session};
 use baton_protocol::event::{AgentMode, Hold, PermissionMode};
+use baton_runtime::session::EventReader;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -30,6 +35,8 @@ pub(super) struct SessionState {
     reasoning_effort: Option<String>,
     /// Whether a turn runs.
     running: bool,
+    /// The running turn.
+    turn: Option<RunningTurn>,
     /// Whether a stopped server left work here that continues when the session is resumed.
     left: bool,
     /// Prompts and commands that have not started, in their order.
@@ -42,8 +49,53 @@ pub(super) struct SessionState {
     usage: Vec<ModelUsage>,
     /// Number of clients that receive the session's events, this one included if it does.
     watching: usize,
+    /// Those clients, as far as this server knows them.
+    attached: Vec<AttachedClient>,
     /// Whether a rewind can restore files.
     tracks_files: bool,
+}
+
+/// A client that is attached to a session.
+#[derive(Debug, Serialize, ToSchema)]
+struct AttachedClient {
+    /// `http` for a reader of the event stream, `sdk` for all others.
+    door: &'static str,
+    /// Its identity.
+    user: Option<String>,
+    /// Its program, as the program calls itself.
+    program: Option<String>,
+}
+
+impl AttachedClient {
+    fn all(session: &Session, readers: Vec<EventReader>) -> Vec<Self> {
+        let readers = readers.into_iter().map(|reader| Self {
+            door: "http",
+            user: Some(reader.user.to_string()),
+            program: reader.program,
+        });
+        let clients = session.live.clients.values();
+        let user = |client: &Arc<Profile>| client.user.as_ref().map(ToString::to_string);
+        let clients = clients.map(|client| Self { door: "sdk", user: user(client), program: None });
+        readers.chain(clients).collect()
+    }
+}
+
+/// The running turn.
+#[derive(Debug, Serialize, ToSchema)]
+struct RunningTurn {
+    /// Its id: `interactionId` in events.
+    id: String,
+    /// Prompts that it executes.
+    prompts: Vec<String>,
+    /// The program that executes it; none for Baton's own engine.
+    engine: Option<String>,
+}
+
+impl RunningTurn {
+    fn of(turn: &Turn) -> Self {
+        let prompts = turn.prompts.iter().map(ToString::to_string).collect();
+        Self { id: turn.interaction.clone(), prompts, engine: turn.engine.clone() }
+    }
 }
 
 /// Usage of one model.
@@ -71,7 +123,7 @@ pub(super) async fn show(
 ) -> Result<Json<SessionState>, ApiError> {
     let id = session_id(&id)?;
     let live = door.service.open(&caller, &id).await?;
-    let watching = live.hub().clients();
+    let (watching, readers) = (live.hub().clients(), live.hub().readers());
     let session = live.inspect().await?.session;
     let durable = &session.durable;
     let usage = durable.totals.models.iter().map(|(model, (calls, tokens))| ModelUsage {
@@ -89,12 +141,14 @@ pub(super) async fn show(
         sandbox: SandboxView::of(&session),
         reasoning_effort: durable.facts.reasoning_effort.clone(),
         running: durable.turn.is_some(),
+        turn: durable.turn.as_ref().map(RunningTurn::of),
         left: session.live.is_recovered && session.is_busy(),
         queue: QueuedItem::all(&session),
         paused: durable.hold != Hold::Open,
         requests: RequestView::all(&session),
         usage: usage.collect(),
         watching,
+        attached: AttachedClient::all(&session, readers),
         tracks_files: durable.facts.tracks_files,
     }))
 }

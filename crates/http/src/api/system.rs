@@ -11,11 +11,16 @@ use super::extract::By;
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
+/// Level of the API: it increases when a client has to know about a change. New routes and fields do not change it.
+const API_LEVEL: u32 = 1;
+
 /// Check that the process is alive.
+///
+/// `api` is the level of this API; a client that knows the level understands the server, whatever its version.
 #[utoipa::path(get, path = "/api/health", operation_id = "checkHealth", tag = "system", security(()),
     responses((status = 200, description = "Alive", body = Value)))]
 pub(super) async fn health(State(door): State<Shared>) -> Json<Value> {
-    Json(json!({ "status": "ok", "version": door.service.version() }))
+    Json(json!({ "status": "ok", "version": door.service.version(), "api": API_LEVEL }))
 }
 
 /// Check that the store can be written.

@@ -107,6 +107,14 @@ pub struct QueueHeld {
     pub hold: Hold,
 }
 
+/// These queued items are held until a client releases the queue: the turn before them was cancelled. Later prompts are not
+/// held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptsHeld {
+    pub prompt_ids: Vec<PromptId>,
+}
+
 /// The outcome of an accepted prompt (P5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

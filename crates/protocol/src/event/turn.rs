@@ -213,6 +213,21 @@ pub struct ReasoningDelta {
     pub delta_content: String,
 }
 
+/// Everything that was streamed of an unfinished message, reasoning or tool output; one of the ids says of which. It replaces
+/// the parts that the reader has: a reader that joins in the middle, or that has missed parts, gets it before the next part.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamSoFar {
+    pub message_id: Option<String>,
+    pub reasoning_id: Option<String>,
+    pub tool_call_id: Option<ToolCallId>,
+    pub text: String,
+    /// Whether the beginning is missing, because the text is long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+}
+
 /// Number of bytes received of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -17,8 +17,8 @@ mod stored_settings;
 pub use baton_handle::remote::Peers;
 pub(crate) use baton_handle::{ActorMessage, Compact, Respond, Responder};
 pub use baton_handle::{
-    Batch, Encoding, Failure, Handle, Hub, JoinKind, JoinReply, JoinRequest, Port, Published, Returning,
-    joined, remote, subscription,
+    Batch, Encoding, EventReader, Failure, Handle, Hub, JoinKind, JoinReply, JoinRequest, Port, Published,
+    Returning, joined, remote, subscription,
 };
 pub use baton_providers::{CallFailed, Calling};
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use baton_agent::tools::complete;
 use baton_ask::ComparedFile;
 use baton_ask::files::{CompareFiles, FileChange, FilesAsk, FilesReply, TextFile};
 use baton_files::SessionFiles;
@@ -61,6 +62,9 @@ pub(super) fn serve(ask: FilesAsk, files: &SessionFiles) -> Result<FilesReply, S
         }
         FilesAsk::PreviewUndo(ask) => {
             Reply::PreviewUndo(Box::new(rewind::preview(&files.snapshots(), ask.touched)))
+        }
+        FilesAsk::CompletePath(ask) => {
+            Reply::CompletePath(Box::new(complete(ask.cwd.as_ref(), &ask.query, ask.limit)))
         }
         FilesAsk::CompareFiles(ask) => Reply::CompareFiles(Box::new(compare(&ask, files))),
     })

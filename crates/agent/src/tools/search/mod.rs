@@ -7,10 +7,12 @@
 //! was requested.
 #![allow(clippy::disallowed_methods, reason = "search tools run their work on a blocking thread")]
 
+mod complete;
 mod glob;
 mod grep;
 mod report;
 
+pub use complete::{CompletedPath, Completions, complete};
 pub(crate) use glob::Glob;
 pub(crate) use grep::Grep;
 
@@ -118,23 +120,32 @@ impl Root {
             FileType::Symlink => return Err(files::cannot("search", written, &Unusable::Link.into())),
             _ => return Err(files::cannot("search", written, &Unusable::NotRegular.into())),
         }
-        let mut walk = WalkBuilder::new(real);
-        // Results must depend on the project, not on the user who runs the server. Files that `.git` names can be
-        // anywhere.
-        walk.git_global(false).git_exclude(false).sort_by_file_path(|a, b| a.cmp(b));
-        walk.parents(real.ancestors().skip(1).all(ignores_are_harmless));
-        // Views of the kernel, some of them endless. They are searched only if requested.
-        let views = ["/proc", "/sys", "/dev"].map(Path::new);
         let home = self.home.clone();
-        walk.filter_entry(move |entry| {
-            let is_skipped = views.contains(&entry.path()) || home.as_deref() == Some(entry.path());
-            let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
-            entry.depth() == 0 || !(is_skipped || is_directory && !ignores_are_harmless(entry.path()))
-        });
-        adjust(&mut walk);
-        // Unreadable entries are skipped, as ripgrep does.
-        Ok(walk.build().filter_map(Result::ok))
+        Ok(walk_below(real, move |path| home.as_deref() == Some(path), adjust))
     }
+}
+
+/// Walks the files below a directory, in the order of their paths, without following links. What `skips` selects is left out.
+fn walk_below(
+    real: &Path,
+    skips: impl Fn(&Path) -> bool + Send + Sync + 'static,
+    adjust: impl FnOnce(&mut WalkBuilder),
+) -> impl Iterator<Item = DirEntry> {
+    let mut walk = WalkBuilder::new(real);
+    // Results must depend on the project, not on the user who runs the server. Files that `.git` names can be
+    // anywhere.
+    walk.git_global(false).git_exclude(false).sort_by_file_path(|a, b| a.cmp(b));
+    walk.parents(real.ancestors().skip(1).all(ignores_are_harmless));
+    // Views of the kernel, some of them endless. They are searched only if requested.
+    let views = ["/proc", "/sys", "/dev"].map(Path::new);
+    walk.filter_entry(move |entry| {
+        let is_skipped = views.contains(&entry.path()) || skips(entry.path());
+        let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
+        entry.depth() == 0 || !(is_skipped || is_directory && !ignores_are_harmless(entry.path()))
+    });
+    adjust(&mut walk);
+    // Unreadable entries are skipped, as ripgrep does.
+    walk.build().filter_map(Result::ok)
 }
 
 /// Whether the ignore files of a directory are safe to read for the library, which opens files of any type: a pipe would

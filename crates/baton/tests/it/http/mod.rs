@@ -4,6 +4,7 @@ mod admission;
 mod bodies;
 mod crash;
 mod grants;
+mod interactive;
 mod limits;
 mod operations;
 mod outcomes;

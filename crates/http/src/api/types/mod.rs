@@ -23,7 +23,9 @@ pub(super) use self::mcp::{
     McpCatalogue, McpCatalogueQuery, McpEntryView, McpListQuery, McpLog, McpPageQuery, McpPromptArguments,
     McpResourceQuery, McpServerList, McpServerView, NewMcpServer,
 };
-pub(super) use self::prompts::{AcceptedPrompt, Cancelled, NewPrompt, PromptView, WaitQuery};
+pub(super) use self::prompts::{
+    AcceptedPrompt, CancelBody, Cancelled, NewPrompt, PromptView, QueueFate, WaitQuery,
+};
 pub(crate) use self::requests::RequestView;
 pub(super) use self::requests::{
     Counted, Decision, LoginLink, RequestAnswer, RequestList, RequestOverview, SessionRequest, SwitchResponse,

@@ -90,10 +90,35 @@ impl PromptView {
     }
 }
 
+/// What to cancel.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CancelBody {
+    /// What happens to the queue.
+    #[serde(default)]
+    pub(crate) queue: QueueFate,
+    /// With `"queue": "hold"`: the turn to cancel, by its id, or by the id of a prompt that it executes; or a prompt that is being
+    /// prepared, or a command that is being run. If it does not run any more, nothing happens. Default: whatever runs.
+    pub(crate) turn: Option<String>,
+}
+
+/// What a cancel does with the queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum QueueFate {
+    /// Its items are cancelled, too.
+    #[default]
+    End,
+    /// Its items stay, and do not start before the queue is released. Later prompts are not held.
+    Hold,
+}
+
 /// Result of a cancel.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Cancelled {
     /// Whether there was anything to cancel.
     pub(crate) had_work: bool,
+    /// Number of items of the queue that are held.
+    pub(crate) held: usize,
 }

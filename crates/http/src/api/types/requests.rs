@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use baton_core::{Call, CallStage, ClientRequest, Session, WallRequest, policy};
 use baton_protocol::event::{LoginRequested, PlanAction, Question, SwitchOffered};
 use baton_protocol::permission::{Approval, PermissionRequest};
-use baton_protocol::{PromptId, RequestId};
+use baton_protocol::{PromptId, RequestId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -27,6 +27,9 @@ pub(crate) struct RequestView {
     /// and the reason, or the command.
     #[schema(value_type = Object)]
     pub(crate) detail: serde_json::Value,
+    /// When it was opened.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub(crate) opened_at: Option<Timestamp>,
     /// For a permission: grants that the answer can give, the default first. Without any, only a single approval is possible.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) offers: Vec<OfferView>,
@@ -58,25 +61,16 @@ impl RequestView {
             CallStage::Started | CallStage::Done { .. } => return None,
         };
         Some(Self {
-            request_id: call.stage.request()?.to_string(),
-            kind,
             tool_call_id: Some(call.id.to_string()),
             tool_name: Some(call.tool.clone()),
-            detail: detail.unwrap_or_default(),
             offers: offers_of_call(session, call),
+            ..Self::beside(call.stage.request()?, kind, detail.unwrap_or_default())
         })
     }
 
     /// Returns the request to run a queued command.
     fn of_command((id, command): (PromptId, &str)) -> Self {
-        Self {
-            request_id: id.to_string(),
-            kind: "command",
-            tool_call_id: None,
-            tool_name: None,
-            detail: json!({ "command": command }),
-            offers: Vec::new(),
-        }
+        Self::beside(&RequestId(id.to_string()), "command", json!({ "command": command }))
     }
 
     /// Returns the request to log in to an MCP server. Its link is made when it is needed.
@@ -86,7 +80,7 @@ impl RequestView {
             "serverUrl": login.server_url,
             "reason": login.reason,
         });
-        Self::beside(login.request_id.to_string(), "login", detail)
+        Self::beside(&login.request_id, "login", detail)
     }
 
     /// Returns the request of a program in the sandbox. No call waits for it, so it names none.
@@ -96,7 +90,7 @@ impl RequestView {
         Self {
             tool_name: Some("sandbox".into()),
             offers,
-            ..Self::beside(wall.request.to_string(), "permission", detail)
+            ..Self::beside(&wall.request, "permission", detail)
         }
     }
 
@@ -121,28 +115,24 @@ impl RequestView {
             }
             ClientRequest::InvokeCommand(..) => return None,
         };
-        Some(Self::beside(id.to_string(), kind, detail))
+        Some(Self::beside(id, kind, detail))
     }
 
     /// Returns a request that belongs to no call.
-    fn beside(request_id: String, kind: &'static str, detail: serde_json::Value) -> Self {
-        Self { request_id, kind, tool_call_id: None, tool_name: None, detail, offers: Vec::new() }
+    fn beside(request: &RequestId, kind: &'static str, detail: serde_json::Value) -> Self {
+        let (request_id, opened_at) = (request.to_string(), request.opened());
+        let (tool_call_id, tool_name, offers) = Default::default();
+        Self { request_id, kind, tool_call_id, tool_name, detail, opened_at, offers }
     }
 
     /// Returns the request to continue with a fallback model.
     fn of_fallback(request: &SwitchOffered) -> Self {
-        Self {
-            request_id: request.request_id.to_string(),
-            kind: "switch",
-            tool_call_id: None,
-            tool_name: None,
-            detail: json!({
-                "model": request.model,
-                "retryAfterSeconds": request.retry_after_seconds,
-                "reason": request.error.message,
-            }),
-            offers: Vec::new(),
-        }
+        let detail = json!({
+            "model": request.model,
+            "retryAfterSeconds": request.retry_after_seconds,
+            "reason": request.error.message,
+        });
+        Self::beside(&request.request_id, "switch", detail)
     }
 }
 
