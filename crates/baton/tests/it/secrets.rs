@@ -144,15 +144,22 @@ async fn commands_see_listed_and_configured_variables() {
         .env("GH_TOKEN", "gh-token")
         .env("BATON_TOKEN", "baton-token");
     let prompt = call("bash", &json!({"command": "env"}));
-    let done = program.run(&["run", "--json", "--yes", "--config", file.to_str().unwrap(), &prompt]).await;
-    let seen = tool_result(&done.json_lines());
-    for shown in
-        ["LC_ALL=C.UTF-8", "SSH_AUTH_SOCK=/agent", "MY_SETTING=mine", "GH_TOKEN=gh-token", "BATON_HOME="]
-    {
-        assert!(seen.contains(shown), "{shown} is missing: {seen}");
-    }
-    for hidden in ["AWS_SECRET", "MY_KEY", "MY_ALIAS", "OPENAI_", "baton-token"] {
-        assert!(!seen.contains(hidden), "{hidden} is visible: {seen}");
+    for level in ["off", "workspace"] {
+        let config = file.to_str().unwrap();
+        let done =
+            program.run(&["run", "--json", "--yes", "--sandbox", level, "--config", config, &prompt]).await;
+        let seen = tool_result(&done.json_lines());
+        for shown in ["LC_ALL=C.UTF-8", "MY_SETTING=mine", "GH_TOKEN=gh-token", "BATON_HOME="] {
+            assert!(seen.contains(shown), "{shown} is missing: {seen}");
+        }
+        for hidden in ["AWS_SECRET", "MY_KEY", "MY_ALIAS", "OPENAI_", "baton-token"] {
+            assert!(!seen.contains(hidden), "{hidden} is visible: {seen}");
+        }
+        assert_eq!(
+            seen.contains("SSH_AUTH_SOCK=/agent"),
+            level == "off",
+            "nothing leads to the agent: {seen}"
+        );
     }
 }
 

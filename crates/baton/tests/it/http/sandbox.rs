@@ -18,7 +18,7 @@ fn call(arguments: &Value) -> String {
 }
 
 /// Python that fetches a page the way most programs do, and prints the status.
-const FETCH: &str = "python3 -c 'import urllib.request as u, urllib.error as e\n\
+const FETCH: &str = "NO_PROXY= no_proxy= python3 -c 'import urllib.request as u, urllib.error as e\n\
     try: print(u.urlopen(\"http://one.invalid/\", timeout=30).status)\n\
     except e.HTTPError as error: print(\"status\", error.code, error.read().decode())'";
 
@@ -90,7 +90,7 @@ async fn port_of_the_server_is_denied_without_asking() {
     let test = TestServer::inside("workspace").await;
     let port = test.server.port;
     let fetch = format!(
-        "python3 -c 'import urllib.request as u, urllib.error as e\n\
+        "NO_PROXY= no_proxy= python3 -c 'import urllib.request as u, urllib.error as e\n\
         o = u.build_opener(u.ProxyHandler({{\"http\": \"http://127.0.0.1:3128\"}}))\n\
         try: print(o.open(\"http://127.0.0.1:{port}/api/health\").status)\n\
         except e.HTTPError as error: print(\"status\", error.code, error.read().decode())'"

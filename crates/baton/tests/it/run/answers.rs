@@ -168,9 +168,11 @@ async fn demo_model_is_announced_unless_it_was_asked_for() {
 async fn exit_code_of_a_failed_command_is_shown_with_its_output() {
     let (program, _model) = scripted().await;
     let prompt = r#"[[tool:bash {"command":"echo no; exit 3"}]][[text:it failed]]"#;
-    let ran = program.run(&["run", "--yes", prompt]).await;
-    assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "it failed\n"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("  │ no\n✗ exit code 3\n"), "{}", ran.stderr);
+    for (level, place) in [("off", ""), ("workspace", ", in the sandbox (workspace)")] {
+        let ran = program.run(&["run", "--yes", "--sandbox", level, prompt]).await;
+        assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "it failed\n"), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("  │ no\n✗ exit code 3{place}\n")), "{}", ran.stderr);
+    }
 }
 
 #[tokio::test]
