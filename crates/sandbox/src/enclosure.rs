@@ -93,7 +93,7 @@ struct Site {
 struct Lasting {
     ready: Arc<Ready>,
     /// The files that acted when it was last looked.
-    seen: Census,
+    seen: Vec<Workspace>,
 }
 
 impl std::fmt::Debug for Enclosure {
@@ -145,12 +145,20 @@ pub struct Ready {
     policy: SandboxPolicy,
     cwd: PathBuf,
     walls: Shape,
-    before: Census,
+    before: Vec<Workspace>,
     program: Program,
     writable: Vec<Bytes>,
     checks: Vec<Check>,
     has_registry: bool,
     limits: Limits,
+}
+
+/// A directory that programs write, with the files in it that act.
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    /// Links in it are resolved.
+    pub(crate) root: PathBuf,
+    pub(crate) census: Census,
 }
 
 #[derive(Debug)]
@@ -245,24 +253,43 @@ impl Enclosure {
         ))
     }
 
-    fn look(&self, Site { policy, cwd, own }: &Site) -> Result<(Found, Census), Unavailable> {
+    fn look(&self, Site { policy, cwd, own }: &Site) -> Result<(Found, Vec<Workspace>), Unavailable> {
+        self.host.check_program()?;
         let cwd = &survey::workspace(&self.places, cwd)?;
         survey::make_private(&self.places, cwd).map_err(|error| {
             Unavailable::new(format!("the private directories of the sandbox cannot be made: {error}"))
         })?;
         let before = match policy.level {
-            SandboxLevel::Workspace => Census::take(cwd, &self.judge),
-            SandboxLevel::ReadOnly | SandboxLevel::Off => Census::default(),
+            SandboxLevel::Workspace => self.workspaces(policy, cwd)?,
+            SandboxLevel::ReadOnly | SandboxLevel::Off => Vec::new(),
         };
         let found = survey::survey(&self.places, policy, cwd, own, &before, &self.host.program)?;
         Ok((found, before))
+    }
+
+    /// Looks at the directories that programs write: the working directory, and those of the policy.
+    fn workspaces(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<Vec<Workspace>, Unavailable> {
+        let mut roots = vec![cwd.to_owned()];
+        for extra in survey::existing(policy.write.iter().map(PathBuf::from)) {
+            if !roots.iter().any(|root| extra.starts_with(root)) {
+                roots.push(survey::workspace(&self.places, &extra)?);
+            }
+        }
+        if let Some(root) = roots.iter().find(|root| self.judge.acts(root)) {
+            let root = root.display();
+            return Err(Unavailable::new(format!(
+                "{root} cannot be a workspace: programs outside run what is in it"
+            )));
+        }
+        let look = |root: PathBuf| Workspace { census: Census::take(&root, &self.judge), root };
+        Ok(roots.into_iter().map(look).collect())
     }
 
     fn ready(
         &self,
         policy: &SandboxPolicy,
         found: Found,
-        before: Census,
+        before: Vec<Workspace>,
         walls: Shape,
         writable: Vec<Bytes>,
     ) -> Ready {
@@ -376,10 +403,10 @@ impl Enclosure {
     fn look_for_new(&self) -> Vec<PathBuf> {
         let mut lasting = lock(&self.lasting);
         let mut found = BTreeSet::new();
-        for program in lasting.iter_mut() {
-            let now = Census::take(&program.ready.cwd, &self.judge);
-            found.extend(now.new_since(&program.seen).into_iter().map(|path| program.ready.cwd.join(path)));
-            program.seen = now;
+        for Workspace { root, census } in lasting.iter_mut().flat_map(|program| &mut program.seen) {
+            let now = census.again(root, &self.judge);
+            found.extend(now.new_since(census).into_iter().map(|path| root.join(path)));
+            *census = now;
         }
         // Of a program that has ended, nobody else has the place any more.
         lasting.retain(|program| Arc::strong_count(&program.ready) > 1);
@@ -393,11 +420,22 @@ impl Enclosure {
         }
         let (this, ready) = (Arc::clone(self), Arc::clone(ready));
         let looked = tokio::task::spawn_blocking(move || {
-            let new = Census::take(&ready.cwd, &this.judge).new_since(&ready.before);
-            set_aside(&ready.cwd, &new, &this.places.held)
+            ready.before.iter().flat_map(|workspace| this.hold_new(workspace, &ready.cwd)).collect::<Vec<_>>()
         });
         let held = looked.await.unwrap_or_default();
         held.iter().for_each(|held| self.watcher.set_aside(held));
+        held
+    }
+
+    fn hold_new(&self, Workspace { root, census }: &Workspace, cwd: &Path) -> Vec<Held> {
+        let now = census.again(root, &self.judge);
+        if census.is_complete() && !now.is_complete() {
+            tracing::warn!(root = %root.display(), "a program has created more directories than are searched for files that act");
+        }
+        let mut held = set_aside(root, &now.new_since(census), &self.places.held);
+        if root != cwd {
+            held.iter_mut().for_each(|held| held.path = root.join(&held.path));
+        }
         held
     }
 }
@@ -542,7 +580,7 @@ pub(crate) fn rehearse(bwrap: &Path, program: &Program, session: &Arc<Namespaces
         policy: SandboxPolicy::of(SandboxLevel::ReadOnly),
         cwd: "/".into(),
         walls: Shape::Namespaces { bwrap: bwrap.to_owned(), mounts, session: Arc::clone(session) },
-        before: Census::default(),
+        before: Vec::new(),
         program: program.clone(),
         writable: vec!["/dev".into(), "/run".into()],
         checks: Vec::new(),

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use baton_protocol::sandbox::{SandboxLevel, SandboxPolicy};
 
-use crate::enclosure::{Places, Unavailable};
+use crate::enclosure::{Places, Unavailable, Workspace};
 use crate::environment::CACHES;
 use crate::host::Program;
 use crate::mounts::Survey;
@@ -102,7 +102,7 @@ pub(crate) fn survey(
     policy: &SandboxPolicy,
     cwd: &Path,
     own: &[PathBuf],
-    census: &Census,
+    workspaces: &[Workspace],
     program: &Program,
 ) -> Result<Found, Unavailable> {
     let cwd = cwd.to_owned();
@@ -123,11 +123,13 @@ pub(crate) fn survey(
     let same = |path: PathBuf| (path.clone(), path);
     survey.writable.extend(existing(places.writable.iter().chain(own).cloned()).into_iter().map(same));
     if policy.level == SandboxLevel::Workspace {
-        survey.writable.push(same(cwd.clone()));
-        for extra in existing(policy.write.iter().map(PathBuf::from)) {
-            survey.writable.push(same(workspace(places, &extra)?));
+        for Workspace { root, census } in workspaces {
+            survey.writable.push(same(root.clone()));
+            protect(root, census, &mut survey);
         }
-        protect(&cwd, census, &mut survey);
+        for extra in existing(policy.write.iter().map(PathBuf::from)) {
+            survey.writable.push(same(extra));
+        }
     } else {
         // It may be in a hidden directory, such as /tmp.
         survey.readable.push(cwd.clone());
@@ -160,7 +162,7 @@ pub(crate) fn workspace(places: &Places, directory: &Path) -> Result<PathBuf, Un
 }
 
 /// Returns the paths that exist, with links resolved, each once.
-fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+pub(crate) fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     let real: BTreeSet<PathBuf> = paths.into_iter().filter_map(|path| path.canonicalize().ok()).collect();
     real.into_iter().collect()
 }
@@ -169,7 +171,8 @@ fn hide(places: &Places, policy: &SandboxPolicy, survey: &mut Survey) {
     let in_home = places.home.iter().flat_map(|home| secrets::IN_HOME.iter().map(|name| home.join(name)));
     let of_system = secrets::OF_SYSTEM.iter().map(PathBuf::from);
     let chosen = policy.hide.iter().map(PathBuf::from);
-    for path in existing(in_home.chain(of_system).chain(places.hidden.iter().cloned()).chain(chosen)) {
+    let hidden = in_home.chain(of_system).chain(places.hidden.iter().cloned()).chain(chosen).chain(sockets());
+    for path in existing(hidden) {
         // A directory of sockets hides what is in it already; a second mount would need the first to have the place.
         if survey.shared.iter().any(|shared| path.starts_with(shared)) {
             continue;
@@ -187,6 +190,17 @@ fn hide(places: &Places, policy: &SandboxPolicy, survey: &mut Survey) {
     };
     survey.secret_directories.retain(|path| !is_inside(path));
     survey.secret_files.retain(|path| !is_inside(path));
+}
+
+/// Returns the socket files of services outside. A mount that is read-only does not keep a program from connecting to one.
+fn sockets() -> Vec<PathBuf> {
+    let table = std::fs::read("/proc/net/unix").unwrap_or_default();
+    let paths = table.split(|byte| *byte == b'\n').filter_map(|line| {
+        let start = line.iter().position(|byte| *byte == b'/')?;
+        Some(PathBuf::from(OsStr::from_bytes(&line[start..])))
+    });
+    let is_socket = |path: &PathBuf| path.metadata().is_ok_and(|found| found.file_type().is_socket());
+    paths.filter(is_socket).collect()
 }
 
 /// Programs and certificates that are in directories of temporary files: of a test, of a build, of NixOS.

@@ -21,7 +21,7 @@ use baton_handle::Publisher;
 use baton_protocol::SessionId;
 use baton_protocol::event::SessionWarning;
 use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxPolicy};
-use baton_sandbox::protected::Judge;
+use baton_sandbox::protected::{Judge, Settings};
 use baton_sandbox::{Enclosure, Held, Host, Limits, Place, Places, Watcher};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -244,7 +244,11 @@ pub fn judge(engine_files: &Arc<[String]>) -> Judge {
             Territory { cwd: Path::new("/"), home: None, workspace: None, engine_files: &engine_files };
         territory.acts_by_itself(path).is_some()
     };
-    Judge::new(acts, baton_git::may_run_programs)
+    let settings = |text: &[u8]| Settings {
+        run: baton_git::may_run_programs(text),
+        names: baton_git::named_files(text),
+    };
+    Judge::new(acts, settings)
 }
 
 /// Brings what programs meet at the walls of a session's sandbox before the session.

@@ -10,12 +10,15 @@ use landlock::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Context, Failure, filter};
+use crate::features::landlock_version;
 use crate::plan::{Check, Plan, Walls};
 
 /// The newest Landlock that this program knows.
 const NEWEST: ABI = ABI::V6;
 /// The oldest Landlock that is enough alone: it knows truncation.
 const OLDEST: ABI = ABI::V3;
+/// The first version that keeps signals in.
+const SIGNALS: u8 = 6;
 
 /// Confines this process and all that it starts.
 pub(super) fn confine(plan: &Plan) -> Result<(), Failure> {
@@ -28,7 +31,8 @@ pub(super) fn confine(plan: &Plan) -> Result<(), Failure> {
     // The kernel ends these first if memory is short. A wish: some containers forbid it.
     prefer_for_out_of_memory();
     restrict_files(plan).context("cannot restrict files (Landlock)")?;
-    filter::apply(plan.walls)
+    let signals_are_walled = plan.walls == Walls::Namespaces || landlock_version() >= Some(SIGNALS);
+    filter::apply(plan.walls, signals_are_walled)
 }
 
 /// Checks that a mount is where it was planned: a program of an earlier call may have put a link there meanwhile.
