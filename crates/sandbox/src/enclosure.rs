@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxNetwork, SandboxPolicy};
 
 use crate::control::{Control, Order, send};
-use crate::environment;
+use crate::environment::{self, Directories};
 use crate::helper::{ENTER, INSIDE};
 use crate::host::{Host, Program, Support};
 use crate::mounts::{Access, Explanation, Mounts, PROGRAM};
@@ -164,7 +164,7 @@ pub(crate) struct Workspace {
 #[derive(Debug)]
 enum Shape {
     Namespaces { bwrap: PathBuf, mounts: Mounts, session: Arc<Namespaces> },
-    Landlock { readable: Vec<Bytes> },
+    Landlock { readable: Vec<Bytes>, temporary: PathBuf, caches: PathBuf },
 }
 
 impl Enclosure {
@@ -226,31 +226,13 @@ impl Enclosure {
     /// Without mounts, programs read the system, the workspace and what is on their `PATH`, and write temporary files only.
     fn with_landlock(&self, site: &Site) -> Result<Ready, Unavailable> {
         let (found, before) = self.look(site)?;
-        let system = [
-            "/usr",
-            "/bin",
-            "/sbin",
-            "/lib",
-            "/lib64",
-            "/etc",
-            "/opt",
-            "/proc",
-            "/dev",
-            "/nix",
-            "/var/lib/dpkg",
-        ];
-        let on_path: Vec<PathBuf> = self.places.path.iter().flat_map(std::env::split_paths).collect();
-        let readable = system.map(PathBuf::from).into_iter().chain(on_path).chain([found.cwd.clone()]);
-        let readable = readable.chain(site.policy.read.iter().map(PathBuf::from)).map(Bytes::from).collect();
-        let private = self.places.private.join("tmp");
-        let writable = [private.as_path(), Path::new("/dev/null")].map(Bytes::from).to_vec();
-        Ok(self.ready(
-            &site.policy,
-            Found { checks: Vec::new(), ..found },
-            before,
-            Shape::Landlock { readable },
-            writable,
-        ))
+        let readable = survey::readable_without_mounts(&self.places, &site.policy, &found.cwd)?;
+        let temporary = self.places.private.join("tmp");
+        let writable = [temporary.as_path(), Path::new("/dev/null")].map(Bytes::from).to_vec();
+        let caches = temporary.join("cache");
+        let readable = readable.into_iter().map(Bytes::from).collect();
+        let walls = Shape::Landlock { readable, temporary, caches };
+        Ok(self.ready(&site.policy, Found { checks: Vec::new(), ..found }, before, walls, writable))
     }
 
     fn look(&self, Site { policy, cwd, own }: &Site) -> Result<(Found, Vec<Workspace>), Unavailable> {
@@ -275,7 +257,9 @@ impl Enclosure {
                 roots.push(survey::workspace(&self.places, &extra)?);
             }
         }
-        if let Some(root) = roots.iter().find(|root| self.judge.acts(root)) {
+        // Workspaces in Baton's home may have a name that acts in a path before them.
+        let is_ours = |root: &Path| self.places.hidden.iter().any(|ours| root.starts_with(ours));
+        if let Some(root) = roots.iter().find(|root| self.judge.acts(root) && !is_ours(root)) {
             let root = root.display();
             return Err(Unavailable::new(format!(
                 "{root} cannot be a workspace: programs outside run what is in it"
@@ -478,7 +462,7 @@ impl Ready {
     pub fn explain(&self, path: &Path) -> Explanation {
         let readable = match &self.walls {
             Shape::Namespaces { mounts, .. } => return mounts.explain(path),
-            Shape::Landlock { readable } => readable,
+            Shape::Landlock { readable, .. } => readable,
         };
         let is_in = |paths: &[Bytes]| paths.iter().map(Bytes::path).find(|root| path.starts_with(root));
         let (access, because, reason) = match (is_in(&self.writable), is_in(readable)) {
@@ -536,14 +520,17 @@ impl Ready {
     }
 
     fn plan(&self, launch: &Launch) -> Plan {
-        let (walls, readable, proxy) = match &self.walls {
+        let (walls, readable, proxy, directories) = match &self.walls {
             Shape::Namespaces { session, .. } => {
                 let proxy = (self.policy.network == SandboxNetwork::Asked).then_some(session.port);
-                (Walls::Namespaces, None, proxy)
+                (Walls::Namespaces, None, proxy, Directories::mounted())
             }
-            Shape::Landlock { readable } => (Walls::Landlock, Some(readable.clone()), None),
+            Shape::Landlock { readable, temporary, caches } => {
+                (Walls::Landlock, Some(readable.clone()), None, Directories { temporary, caches })
+            }
         };
-        let variables = environment::inside(launch.environment.iter().cloned(), proxy, self.has_registry);
+        let variables =
+            environment::inside(launch.environment.iter().cloned(), directories, proxy, self.has_registry);
         Plan {
             program: (&launch.program).into(),
             args: launch.args.iter().map(Bytes::from).collect(),

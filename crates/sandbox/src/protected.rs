@@ -172,6 +172,8 @@ struct Visit {
 /// A census that is being taken.
 struct Walk<'a> {
     root: &'a Path,
+    /// What paths are judged below: the whole path, unless it acts by a name that it has before the workspace.
+    base: &'a Path,
     judge: &'a Judge,
     before: Option<&'a Census>,
     census: Census,
@@ -186,6 +188,7 @@ impl<'a> Walk<'a> {
         let known = before.map(|before| before.visited.clone()).unwrap_or_default();
         let mut walk = Self {
             root,
+            base: if judge.acts(root) { Path::new("") } else { root },
             judge,
             before,
             budget: MOST_DIRECTORIES + known.len(),
@@ -244,11 +247,11 @@ impl<'a> Walk<'a> {
         let known_as = visit.alias.as_ref().map_or_else(|| path.clone(), |(_, alias)| alias.join(name));
         if is_git(name) && is_directory {
             self.repository(&path);
-        } else if (self.judge.acts)(&self.root.join(&known_as)) {
+        } else if (self.judge.acts)(&self.base.join(&known_as)) {
             match &visit.alias {
                 None => self.add(path, true, None),
                 // Otherwise it acts by its own name, too.
-                Some((link, _)) if !(self.judge.acts)(&self.root.join(&path)) => {
+                Some((link, _)) if !(self.judge.acts)(&self.base.join(&path)) => {
                     self.add(link.clone(), true, None);
                     self.add(path, true, Some(link));
                 }

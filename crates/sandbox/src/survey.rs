@@ -139,6 +139,34 @@ pub(crate) fn survey(
     Ok(Found { survey, checks, cwd, has_registry })
 }
 
+/// Directories of the system, which programs read where mounts hide nothing.
+const READABLE: &[&str] =
+    &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/proc", "/dev", "/nix", "/var/lib/dpkg"];
+
+/// Returns what programs read where there are no mounts: the system, the working directory, and what is on their `PATH`.
+pub(crate) fn readable_without_mounts(
+    places: &Places,
+    policy: &SandboxPolicy,
+    cwd: &Path,
+) -> Result<Vec<PathBuf>, Unavailable> {
+    let secrets = existing(secrets::OF_SYSTEM.iter().map(PathBuf::from));
+    let configuration = Path::new("/etc").read_dir().into_iter().flatten().filter_map(Result::ok);
+    let configuration = configuration.map(|entry| entry.path());
+    let on_path = places.path.iter().flat_map(std::env::split_paths).filter(|path| path.is_absolute());
+    let chosen = policy.read.iter().map(PathBuf::from);
+    let all = READABLE.iter().map(PathBuf::from).chain(configuration).chain(on_path).chain(chosen);
+    let mut readable = existing(all.chain([cwd.to_owned()]));
+    readable.retain(|path| !secrets.iter().any(|secret| path.starts_with(secret)));
+    let hidden = existing(policy.hide.iter().map(PathBuf::from).chain(places.hidden.iter().cloned()));
+    match hidden.iter().find(|hidden| readable.iter().any(|path| hidden.starts_with(path))) {
+        None => Ok(readable),
+        Some(path) => Err(Unavailable::new(format!(
+            "without bubblewrap, {} cannot be hidden from programs; install bubblewrap",
+            path.display()
+        ))),
+    }
+}
+
 /// Returns the real path of a directory that can be a workspace.
 pub(crate) fn workspace(places: &Places, directory: &Path) -> Result<PathBuf, Unavailable> {
     let real = directory.canonicalize().map_err(|error| {
@@ -276,6 +304,8 @@ impl Worktree {
     }
 
     fn add_to(&self, cwd: &Path, survey: &mut Survey) {
+        // It may be in a hidden directory, such as /tmp.
+        survey.readable.push(self.common.clone());
         let shared = ["objects", "refs", "logs"].map(|name| self.common.join(name));
         for directory in existing(shared.into_iter().chain([self.own.clone()])) {
             survey.writable.push((directory.clone(), directory));

@@ -22,7 +22,7 @@ use baton_protocol::SessionId;
 use baton_protocol::event::SessionWarning;
 use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxPolicy};
 use baton_sandbox::protected::{Judge, Settings};
-use baton_sandbox::{Enclosure, Held, Host, Limits, Place, Places, Watcher};
+use baton_sandbox::{Enclosure, Held, Host, Place, Places, Watcher};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
@@ -124,8 +124,13 @@ impl SessionSandbox {
                 proxy: Mutex::default(),
             });
             let places = places(&self.runtime, &self.files, &self.handle.id);
-            let enclosure =
-                Enclosure::new(host, places, judge(&self.runtime.engine_files), Limits::default(), watcher);
+            let enclosure = Enclosure::new(
+                host,
+                places,
+                judge(&self.runtime.engine_files),
+                self.runtime.options.sandbox_limits,
+                watcher,
+            );
             Some(Arc::new(enclosure))
         };
         self.enclosure.get_or_init(create).clone()

@@ -285,7 +285,17 @@ pub(super) fn walls() -> Result<(), &'static str> {
         return Err("/usr/bin/bwrap is missing; install bubblewrap");
     }
     let tried = std::process::Command::new(bwrap)
-        .args(["--unshare-user", "--unshare-net", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true"])
+        .args([
+            "--unshare-user",
+            "--unshare-net",
+            "--unshare-pid",
+            "--ro-bind",
+            "/",
+            "/",
+            "--proc",
+            "/proc",
+            "true",
+        ])
         .output();
     match tried {
         Ok(ran) if ran.status.success() => Ok(()),

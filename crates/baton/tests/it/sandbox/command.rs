@@ -40,7 +40,9 @@ async fn directory_that_is_no_project_is_refused() {
     needs_walls!();
     let arena = Arena::new(User::Ordinary);
     arena.write(".vscode/extensions/file", "");
-    for (place, why) in [("", "more than one project"), (".vscode/extensions", "programs outside run what is in it")] {
+    for (place, why) in
+        [("", "more than one project"), (".vscode/extensions", "programs outside run what is in it")]
+    {
         let mut command = arena.baton(&["sandbox", "--level", "workspace", "--", "true"]);
         command.current_dir(arena.home().join(place));
         let ran = arena.finish(command).await;
@@ -55,14 +57,30 @@ async fn paths_and_hosts_are_explained() {
     let arena = Arena::new(User::Ordinary);
     arena.write(".ssh/id", "");
     let explain = ["sandbox", "explain", "--json", "--level", "workspace", "--host", "example.org"];
-    let subjects = ["file", "../outside", "../.ssh", ".vscode/tasks.json", "example.org", "example.com", "ssh://x", "/tmp"];
+    let subjects = [
+        "file",
+        "../outside",
+        "../.ssh",
+        ".vscode/tasks.json",
+        "example.org",
+        "example.com",
+        "ssh://x",
+        "/tmp",
+    ];
     let ran = arena.finish(arena.baton(&[&explain[..], &subjects].concat())).await;
     let found: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
-    let access: Vec<&str> =
-        found["answers"].as_array().unwrap().iter().map(|answer| answer["access"].as_str().unwrap()).collect();
+    let access: Vec<&str> = found["answers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| answer["access"].as_str().unwrap())
+        .collect();
     let expected = ["writable", "read-only", "hidden", "writable", "allowed", "asked", "refused", "private"];
     assert_eq!(access, expected, "{found:#}");
-    assert_eq!((&found["answers"][0]["acts"], &found["answers"][3]["acts"]), (&Value::Bool(false), &Value::Bool(true)));
+    assert_eq!(
+        (&found["answers"][0]["acts"], &found["answers"][3]["acts"]),
+        (&Value::Bool(false), &Value::Bool(true))
+    );
     let words = arena.finish(arena.baton(&["sandbox", "explain", "../.ssh", "example.org"])).await.stdout;
     assert!(words.contains("../.ssh: hidden: programs find an empty directory"), "{words}");
     assert!(words.contains("example.org: asked"), "{words}");

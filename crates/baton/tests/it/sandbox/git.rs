@@ -12,20 +12,52 @@ const ESCAPES: &[(&str, &str, &str)] = &[
     ("hook", "cp $MARK .git/hooks/post-index-change", "."),
     ("configuration", "git config core.fsmonitor $MARK", "."),
     ("configuration by writing", "printf '[core]\\n\\tfsmonitor = '$MARK >> .git/config", "."),
-    ("renamed repository", "mv .git old; cp -r old .git; printf '[core]\\n\\tfsmonitor = '$MARK >> .git/config", "."),
-    ("removed repository", "cp -r .git copy; rm -rf .git; mv copy .git; printf '[core]\\n\\tfsmonitor = '$MARK >> .git/config", "."),
-    ("common directory", "cp -r .git copy; printf '[core]\\n\\tfsmonitor = '$MARK >> copy/config; echo ../copy > .git/commondir", "."),
+    (
+        "renamed repository",
+        "mv .git old; cp -r old .git; printf '[core]\\n\\tfsmonitor = '$MARK >> .git/config",
+        ".",
+    ),
+    (
+        "removed repository",
+        "cp -r .git copy; rm -rf .git; mv copy .git; printf '[core]\\n\\tfsmonitor = '$MARK >> .git/config",
+        ".",
+    ),
+    (
+        "common directory",
+        "cp -r .git copy; printf '[core]\\n\\tfsmonitor = '$MARK >> copy/config; echo ../copy > .git/commondir",
+        ".",
+    ),
     ("nested repository", "printf '[core]\\n\\tfsmonitor = '$MARK >> sub/.git/config", "sub"),
-    ("parent of a nested repository", "mv sub old; cp -r old sub; printf '[core]\\n\\tfsmonitor = '$MARK >> sub/.git/config", "sub"),
+    (
+        "parent of a nested repository",
+        "mv sub old; cp -r old sub; printf '[core]\\n\\tfsmonitor = '$MARK >> sub/.git/config",
+        "sub",
+    ),
     ("new repository", "git init -q new; git -C new config core.fsmonitor $MARK", "new"),
-    ("new repository without a name", "mkdir bare; git init -q --bare bare; printf '[core]\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = '$MARK > bare/config", "bare"),
-    ("file that names a repository", "cp -r .git elsewhere; printf '[core]\\n\\tfsmonitor = '$MARK >> elsewhere/config; mkdir place; echo 'gitdir: ../elsewhere' > place/.git", "place"),
-    ("link to a repository", "cp -r .git elsewhere; printf '[core]\\n\\tfsmonitor = '$MARK >> elsewhere/config; mkdir place; ln -s ../elsewhere place/.git", "place"),
+    (
+        "new repository without a name",
+        "mkdir bare; git init -q --bare bare; printf '[core]\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = '$MARK > bare/config",
+        "bare",
+    ),
+    (
+        "file that names a repository",
+        "cp -r .git elsewhere; printf '[core]\\n\\tfsmonitor = '$MARK >> elsewhere/config; mkdir place; echo 'gitdir: ../elsewhere' > place/.git",
+        "place",
+    ),
+    (
+        "link to a repository",
+        "cp -r .git elsewhere; printf '[core]\\n\\tfsmonitor = '$MARK >> elsewhere/config; mkdir place; ln -s ../elsewhere place/.git",
+        "place",
+    ),
     ("hidden repository", "git init -q h; git -C h config core.fsmonitor $MARK; chmod 111 h", "h"),
     ("locked repository", "git init -q l; git -C l config core.fsmonitor $MARK; chmod 555 l/.git l", "l"),
     ("included file", "printf '[core]\\n\\tfsmonitor = '$MARK >> shared.cfg", "."),
     ("directory of hooks", "cp $MARK tools/hooks/post-index-change", "hooked"),
-    ("many directories", "mkdir $(seq -f d%.0f 12000); git init -q zz; git -C zz config core.fsmonitor $MARK", "zz"),
+    (
+        "many directories",
+        "mkdir $(seq -f d%.0f 12000); git init -q zz; git -C zz config core.fsmonitor $MARK",
+        "zz",
+    ),
 ];
 
 fn project(user: User) -> Arena {
@@ -98,7 +130,12 @@ async fn new_files_that_act_are_moved_away_and_existing_ones_are_read_only() {
     needs_walls!();
     for user in User::all() {
         let arena = Arena::new(user);
-        let write = |path: &str| format!("mkdir -p {}; echo evil > {path}\n", Path::new(path).parent().unwrap().join(".").display());
+        let write = |path: &str| {
+            format!(
+                "mkdir -p {}; echo evil > {path}\n",
+                Path::new(path).parent().unwrap().join(".").display()
+            )
+        };
         let script: String = ACTING.iter().map(|path| write(path)).collect();
         let ran = arena.run(Level::Off, &script).await;
         let exist = |arena: &Arena| -> Vec<&str> {
@@ -115,7 +152,8 @@ async fn new_files_that_act_are_moved_away_and_existing_ones_are_read_only() {
         for path in ACTING {
             arena.write(&format!("work/{path}"), "mine");
         }
-        let ran = arena.run(Level::Workspace, &format!("{script} rm -rf .vscode .envrc; mv .husky other")).await;
+        let ran =
+            arena.run(Level::Workspace, &format!("{script} rm -rf .vscode .envrc; mv .husky other")).await;
         for path in ACTING {
             let text = std::fs::read_to_string(arena.work().join(path)).unwrap_or_default();
             assert_eq!(text, "mine", "{path}: {ran:?}");

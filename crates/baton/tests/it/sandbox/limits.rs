@@ -16,7 +16,10 @@ async fn fork_bomb_is_ended() {
         let ran = arena.run(Level::Workspace, "bomb() { bomb | bomb & }; bomb; sleep 600").await;
         let is_ended = ran.stderr.contains("too many processes") || ran.stderr.contains("fork");
         assert!(ran.code != Some(0) || is_ended, "{ran:?}");
-        assert!(arena.run(Level::Workspace, "echo works").await.stdout == "works\n", "and the next one works");
+        assert!(
+            arena.run(Level::Workspace, "echo works").await.stdout == "works\n",
+            "and the next one works"
+        );
     }
 }
 
@@ -29,7 +32,12 @@ async fn memory_hog_is_ended() {
         let ran = arena.run(Level::Workspace, hog).await;
         assert!(ran.stderr.contains("used too much memory"), "{ran:?}");
         // Memory that is only reserved, as Node and Go do, counts for nothing.
-        let ran = arena.run(Level::Workspace, "/usr/bin/python3 -c 'import mmap, time; m = mmap.mmap(-1, 4 << 30); time.sleep(1)'").await;
+        let ran = arena
+            .run(
+                Level::Workspace,
+                "/usr/bin/python3 -c 'import mmap, time; m = mmap.mmap(-1, 4 << 30); time.sleep(1)'",
+            )
+            .await;
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
 }
@@ -58,7 +66,8 @@ async fn open_files_and_shared_memory_are_limited() {
     needs_walls!();
     for user in User::all() {
         let arena = limited(user, "files = 128");
-        let ran = arena.run(Level::Workspace, "ulimit -Hn; head -c 400M /dev/zero > /dev/shm/big; echo $?").await;
+        let ran =
+            arena.run(Level::Workspace, "ulimit -Hn; head -c 400M /dev/zero > /dev/shm/big; echo $?").await;
         assert_eq!(ran.stdout, "128\n1\n", "{ran:?}");
     }
 }

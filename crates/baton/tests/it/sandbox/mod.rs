@@ -13,4 +13,5 @@ mod limits;
 mod network;
 mod processes;
 mod secrets;
+mod sessions;
 mod work;

@@ -23,7 +23,9 @@ struct Services {
 impl Services {
     fn start() -> Self {
         let directory = tempfile::Builder::new().prefix("services").tempdir().unwrap();
-        let open = |path: &std::path::Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let open = |path: &std::path::Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
+        };
         open(directory.path(), 0o755);
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         udp.set_nonblocking(true).unwrap();
@@ -144,7 +146,9 @@ fn http_server(response: String) -> u16 {
 #[tokio::test]
 async fn proxy_reaches_allowed_hosts_only() {
     needs_walls!();
-    let ok = |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+    let ok = |body: &str| {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+    };
     let (allowed, other) = (http_server(ok("allowed")), http_server(ok("other")));
     let redirect = http_server(format!(
         "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{other}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -155,13 +159,17 @@ async fn proxy_reaches_allowed_hosts_only() {
     let curl = |url: String| format!("curl -sS -m 20 --noproxy '' -L -x \"${{https_proxy:-}}\" -f {url}");
     for user in User::all() {
         let arena = Arena::new(user);
-        let reach = |level: Level, url: String| arena.run_with(level, &flags, Box::leak(curl(url).into_boxed_str()));
+        let reach =
+            |level: Level, url: String| arena.run_with(level, &flags, Box::leak(curl(url).into_boxed_str()));
         let ran = reach(Level::Workspace, format!("http://127.0.0.1:{allowed}/")).await;
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "allowed"), "{ran:?}");
         for port in [other, redirect] {
             let ran = reach(Level::Workspace, format!("http://127.0.0.1:{port}/")).await;
             assert!(ran.code != Some(0) && !ran.stdout.contains("other"), "{ran:?}");
-            assert!(ran.stderr.contains(&format!("127.0.0.1:{other} was refused; allow it with --host")), "{ran:?}");
+            assert!(
+                ran.stderr.contains(&format!("127.0.0.1:{other} was refused; allow it with --host")),
+                "{ran:?}"
+            );
             let ran = reach(Level::Off, format!("http://127.0.0.1:{port}/")).await;
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "other"), "{ran:?}");
         }
@@ -185,7 +193,8 @@ async fn baton_itself_is_not_reached() {
         let mut server = arena.baton(&["serve", "--demo", "--http", "127.0.0.1:0"]);
         server.stdout(std::process::Stdio::piped());
         let mut server = server.spawn().unwrap();
-        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(server.stdout.take().unwrap()));
+        let mut lines =
+            tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(server.stdout.take().unwrap()));
         let url = async {
             while let Ok(Some(line)) = lines.next_line().await {
                 if let Some((_, url)) = line.split_once("listening on http://") {
@@ -197,7 +206,12 @@ async fn baton_itself_is_not_reached() {
         let url = tokio::time::timeout(baton_testkit::client::LIMIT, url).await.unwrap();
         let all = [
             escape("port", format!("curl -s -m 9 {url}/ >/dev/null")),
-            escape("port through the proxy", format!("curl -s -m 9 --noproxy '' -f -x \"${{https_proxy:-}}\" {url}/healthz || curl -s -m 9 --noproxy '' -x \"${{https_proxy:-}}\" {url}/ | grep -qv refused")),
+            escape(
+                "port through the proxy",
+                format!(
+                    "curl -s -m 9 --noproxy '' -f -x \"${{https_proxy:-}}\" {url}/healthz || curl -s -m 9 --noproxy '' -x \"${{https_proxy:-}}\" {url}/ | grep -qv refused"
+                ),
+            ),
             escape("token", "grep . $HOME/baton/token"),
             escape("addresses", "ls $HOME/baton/running/*"),
             escape("signal", format!("kill -0 {}", server.id().unwrap())),

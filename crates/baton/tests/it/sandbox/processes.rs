@@ -24,7 +24,9 @@ async fn processes_outside_are_not_touched() {
             escape("priority", format!("renice -n 5 {pid}")),
             escape(
                 "ptrace",
-                python(&format!("import os\ncall(101, 0x4206, {pid}, 0, 0)\ncall(101, 17, {pid}, 0, 0) if False else None")),
+                python(&format!(
+                    "import os\ncall(101, 0x4206, {pid}, 0, 0)\ncall(101, 17, {pid}, 0, 0) if False else None"
+                )),
             ),
         ];
         let names = arena.attempt(Level::Off, &[], &all).await;
@@ -51,7 +53,10 @@ async fn helper_cannot_be_seized_or_stopped() {
 
 /// A process that clears its environment, leaves its session, and forks twice.
 fn daemon(marker: &Marker) -> String {
-    format!("(setsid env -i /bin/sh -c 'sleep 600 & exec sleep 600' {} >/dev/null 2>&1 </dev/null &)", marker.word())
+    format!(
+        "(setsid env -i /bin/sh -c 'sleep 600 & exec sleep 600' {} >/dev/null 2>&1 </dev/null &)",
+        marker.word()
+    )
 }
 
 #[tokio::test]
@@ -60,14 +65,19 @@ async fn nothing_is_left_running() {
     for user in User::all() {
         let arena = Arena::new(user);
         let name = |marker: &Marker| {
-            format!("cp /bin/sleep {0} && (setsid env -i ./{0} 600 >/dev/null 2>&1 </dev/null &)", marker.word())
+            format!(
+                "cp /bin/sleep {0} && (setsid env -i ./{0} 600 >/dev/null 2>&1 </dev/null &)",
+                marker.word()
+            )
         };
         let marker = Marker::new();
         let ran = arena.run(Level::Off, &name(&marker)).await;
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert_eq!(marker.alive().len(), 1, "with the level off, it escapes");
         let marker = Marker::new();
-        let ran = arena.run(Level::Workspace, &format!("{}; {}; echo started", name(&marker), daemon(&marker))).await;
+        let ran = arena
+            .run(Level::Workspace, &format!("{}; {}; echo started", name(&marker), daemon(&marker)))
+            .await;
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "started\n"), "{ran:?}");
         marker.until_gone("the end of the command").await;
     }
@@ -138,7 +148,9 @@ async fn characters_are_not_typed_into_the_terminal() {
                 "import fcntl, termios\nfor n in (0x5412, 0x1_0000_5412):\n  c.ioctl(0, ctypes.c_ulong(n), b'x')\n\
                  print('errno', ctypes.get_errno())",
             );
-            let attempt = attempt.replace("/usr/bin/python3 -", "/usr/bin/python3 typing.py").replace("<<'PYTHON'", "; : <<'PYTHON'");
+            let attempt = attempt
+                .replace("/usr/bin/python3 -", "/usr/bin/python3 typing.py")
+                .replace("<<'PYTHON'", "; : <<'PYTHON'");
             let script = attempt.split_once("; : <<'PYTHON'\n").unwrap().1.replace("\nPYTHON\n", "\n");
             arena.write("work/typing.py", &script);
             let mut command = arena.user_command("/usr/bin/python3");
@@ -155,9 +167,5 @@ async fn characters_are_not_typed_into_the_terminal() {
 #[tokio::test]
 async fn programs_with_the_rights_of_root_gain_none() {
     needs_walls!();
-    try_all(
-        |_| {},
-        |_| vec![escape("no new privileges", "grep -q 'NoNewPrivs:.0' /proc/self/status")],
-    )
-    .await;
+    try_all(|_| {}, |_| vec![escape("no new privileges", "grep -q 'NoNewPrivs:.0' /proc/self/status")]).await;
 }

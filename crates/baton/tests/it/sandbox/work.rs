@@ -36,7 +36,8 @@ async fn cargo_builds_and_tests() {
     needs_walls!();
     let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
     let library = "pub fn two() -> u32 { 2 }\n#[test]\nfn two_is_two() { assert_eq!(two(), 2); }\n";
-    works("cargo", &[("Cargo.toml", manifest), ("src/lib.rs", library)], "cargo test --offline --quiet").await;
+    works("cargo", &[("Cargo.toml", manifest), ("src/lib.rs", library)], "cargo test --offline --quiet")
+        .await;
 }
 
 #[tokio::test]
@@ -58,12 +59,18 @@ async fn pytest_runs() {
 async fn go_tests() {
     needs_walls!();
     let test = "package small\nimport \"testing\"\nfunc TestOne(t *testing.T) {}\n";
-    works("go", &[("go.mod", "module small\n\ngo 1.21\n"), ("one_test.go", test)], "GOTOOLCHAIN=local go vet ./... ").await;
+    works(
+        "go",
+        &[("go.mod", "module small\n\ngo 1.21\n"), ("one_test.go", test)],
+        "GOTOOLCHAIN=local go vet ./... ",
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn make_compiles() {
     needs_walls!();
-    let files = [("Makefile", "one: one.c\n\tcc -o one one.c\n"), ("one.c", "int main(void) { return 0; }\n")];
+    let files =
+        [("Makefile", "one: one.c\n\tcc -o one one.c\n"), ("one.c", "int main(void) { return 0; }\n")];
     works("cc", &files, "make -s && ./one").await;
 }
