@@ -265,6 +265,14 @@ impl Enclosure {
                 "{root} cannot be a workspace: programs outside run what is in it"
             )));
         }
+        // It is started as the helper, outside.
+        if let Some(root) = roots.iter().find(|root| self.host.program.path.starts_with(root)) {
+            return Err(Unavailable::new(format!(
+                "{} is in the workspace {}, where programs could replace it; start the server from another place",
+                self.host.program.path.display(),
+                root.display()
+            )));
+        }
         let look = |root: PathBuf| Workspace { census: Census::take(&root, &self.judge), root };
         Ok(roots.into_iter().map(look).collect())
     }

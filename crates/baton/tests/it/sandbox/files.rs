@@ -27,7 +27,7 @@ async fn files_outside_are_not_written() {
                 escape("by a mode", "chmod 600 ../outside/existing"),
                 escape("by a time", "touch -d 2001-01-01 ../outside/existing"),
                 escape("by /proc/self/root", "echo x > /proc/self/root$HOME/outside/self-root"),
-                escape("by /proc of the parent", "echo x > /proc/$PPID/root$HOME/outside/parent-root"),
+                escape_of_root("by /proc of the parent", "echo x > /proc/$PPID/root$HOME/outside/parent-root"),
                 escape("by /proc/self/cwd", "echo x > /proc/self/cwd/../outside/cwd"),
                 escape(
                     "by a bind mount",
@@ -41,7 +41,7 @@ async fn files_outside_are_not_written() {
                 escape_of_root("through the system's files", ": >> /etc/passwd"),
                 escape_of_root("through cron", "mkdir -p /etc/cron.d && : >> /etc/cron.d/.placeholder"),
                 escape_of_root("through the loader", "rm -f /etc/ld.so.preload.walls && : > /etc/ld.so.preload.walls && rm /etc/ld.so.preload.walls"),
-                escape_of_root("by mounting anew", "mount -o remount,rw,bind / || mount --bind / /mnt && umount /mnt"),
+                escape_of_root("by mounting anew", "mkdir m && mount --bind ../outside m && echo x > m/mounted-anew; umount m"),
                 escape_of_root("through a core pattern", ": >> /proc/sys/kernel/core_pattern"),
                 escape_of_root("through sysctl", ": >> /proc/sys/vm/overcommit_memory"),
                 escape_of_root("through a device", "mknod device c 1 3 && : > device"),
@@ -51,6 +51,8 @@ async fn files_outside_are_not_written() {
     .await;
 }
 
+/// Numbers of system calls are those of one architecture.
+#[cfg(target_arch = "x86_64")]
 #[tokio::test]
 async fn programs_with_the_rights_of_their_owner_are_not_created() {
     needs_walls!();

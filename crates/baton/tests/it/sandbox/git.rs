@@ -4,68 +4,65 @@ use std::path::Path;
 
 use super::arena::{Arena, Level, User, needs_walls};
 
-/// A program that leaves a mark. `$MARK` is its path.
+/// A program that leaves a mark. `MARK` in a script stands for its path.
 const PROGRAM: &str = "#!/bin/sh\ntouch \"$HOME/pwned\"\n";
 
 /// What a program inside does, and the directory in which the user then runs git.
 const ESCAPES: &[(&str, &str, &str)] = &[
-    ("hook", "cp $MARK .git/hooks/post-index-change", "."),
-    ("configuration", "git config core.fsmonitor $MARK", "."),
-    ("configuration by writing", "printf '[core]\\n\\tfsmonitor = '$MARK >> .git/config", "."),
+    ("hook", "cp MARK .git/hooks/post-index-change", "."),
+    ("configuration", "git config core.fsmonitor MARK", "."),
+    ("configuration by writing", "printf '[core]\\n\\tfsmonitor = 'MARK >> .git/config", "."),
     (
         "renamed repository",
-        "mv .git old; cp -r old .git; printf '[core]\\n\\tfsmonitor = '$MARK >> .git/config",
+        "mv .git old; cp -r old .git; printf '[core]\\n\\tfsmonitor = 'MARK >> .git/config",
         ".",
     ),
     (
         "removed repository",
-        "cp -r .git copy; rm -rf .git; mv copy .git; printf '[core]\\n\\tfsmonitor = '$MARK >> .git/config",
+        "cp -r .git copy; rm -rf .git; mv copy .git; printf '[core]\\n\\tfsmonitor = 'MARK >> .git/config",
         ".",
     ),
     (
         "common directory",
-        "cp -r .git copy; printf '[core]\\n\\tfsmonitor = '$MARK >> copy/config; echo ../copy > .git/commondir",
+        "cp -r .git copy; printf '[core]\\n\\tfsmonitor = 'MARK >> copy/config; echo ../copy > .git/commondir",
         ".",
     ),
-    ("nested repository", "printf '[core]\\n\\tfsmonitor = '$MARK >> sub/.git/config", "sub"),
+    ("nested repository", "printf '[core]\\n\\tfsmonitor = 'MARK >> sub/.git/config", "sub"),
     (
         "parent of a nested repository",
-        "mv sub old; cp -r old sub; printf '[core]\\n\\tfsmonitor = '$MARK >> sub/.git/config",
+        "mv sub old; cp -r old sub; printf '[core]\\n\\tfsmonitor = 'MARK >> sub/.git/config",
         "sub",
     ),
-    ("new repository", "git init -q new; git -C new config core.fsmonitor $MARK", "new"),
+    ("new repository", "git init -q new; git -C new config core.fsmonitor MARK", "new"),
     (
         "new repository without a name",
-        "mkdir bare; git init -q --bare bare; printf '[core]\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = '$MARK > bare/config",
+        "mkdir bare; git init -q --bare bare; printf '[core]\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = 'MARK > bare/config",
         "bare",
     ),
     (
         "file that names a repository",
-        "cp -r .git elsewhere; printf '[core]\\n\\tfsmonitor = '$MARK >> elsewhere/config; mkdir place; echo 'gitdir: ../elsewhere' > place/.git",
+        "cp -r .git elsewhere; printf '[core]\\n\\tfsmonitor = 'MARK >> elsewhere/config; mkdir place; echo 'gitdir: ../elsewhere' > place/.git",
         "place",
     ),
     (
         "link to a repository",
-        "cp -r .git elsewhere; printf '[core]\\n\\tfsmonitor = '$MARK >> elsewhere/config; mkdir place; ln -s ../elsewhere place/.git",
+        "cp -r .git elsewhere; printf '[core]\\n\\tfsmonitor = 'MARK >> elsewhere/config; mkdir place; ln -s ../elsewhere place/.git",
         "place",
     ),
-    ("hidden repository", "git init -q h; git -C h config core.fsmonitor $MARK; chmod 111 h", "h"),
-    ("locked repository", "git init -q l; git -C l config core.fsmonitor $MARK; chmod 555 l/.git l", "l"),
-    ("included file", "printf '[core]\\n\\tfsmonitor = '$MARK >> shared.cfg", "."),
-    ("directory of hooks", "cp $MARK tools/hooks/post-index-change", "hooked"),
+    ("hidden repository", "git init -q h; git -C h config core.fsmonitor MARK; chmod 111 h", "h"),
+    ("locked repository", "git init -q l; git -C l config core.fsmonitor MARK; chmod 555 l/.git l", "l"),
+    ("included file", "printf '[core]\\n\\tfsmonitor = 'MARK >> shared.cfg", "."),
+    ("directory of hooks", "cp MARK tools/hooks/post-index-change", "hooked"),
     (
         "many directories",
-        "mkdir $(seq -f d%.0f 12000); git init -q zz; git -C zz config core.fsmonitor $MARK",
+        "mkdir $(seq -f d%.0f 12000); git init -q zz; git -C zz config core.fsmonitor MARK",
         "zz",
     ),
 ];
 
 fn project(user: User) -> Arena {
-    let mut arena = Arena::new(user);
+    let arena = Arena::new(user);
     arena.write("work/mark", PROGRAM);
-    let mark = arena.work().join("mark");
-    arena.set("MARK", mark.to_str().unwrap());
-    arena.set("GIT_CONFIG_GLOBAL", "/dev/null");
     arena
 }
 

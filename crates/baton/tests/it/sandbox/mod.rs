@@ -8,6 +8,7 @@ mod arena;
 mod command;
 mod files;
 mod git;
+#[cfg(target_arch = "x86_64")]
 mod kernel;
 mod limits;
 mod network;

@@ -32,20 +32,24 @@ async fn secrets_are_not_read() {
             all.extend([
                 escape("by a link", "ln -s $HOME/.ssh keys && grep secret keys/id_ed25519"),
                 escape("by /proc/self/root", "grep secret /proc/self/root$HOME/.ssh/id_ed25519"),
-                escape("by /proc of the parent", "grep secret /proc/$PPID/root$HOME/.ssh/id_ed25519"),
+                escape_of_root("by /proc of the parent", "grep secret /proc/$PPID/root$HOME/.ssh/id_ed25519"),
                 escape("by a search", "grep -r secret $HOME --include=id_ed25519"),
-                escape("by a copy of the mounts", "unshare -rm sh -c 'umount -l $HOME/.ssh; grep secret $HOME/.ssh/id_ed25519'"),
+                escape(
+                    "by a copy of the mounts",
+                    "unshare -rm sh -c 'umount -l $HOME/.ssh; grep secret $HOME/.ssh/id_ed25519'",
+                ),
                 escape_of_root("passwords of the system", "test -s /etc/shadow"),
-                escape_of_root(
-                    "a handle of a file",
-                    python(
-                        "import os\nhandle = (ctypes.c_uint8 * 136)()\nhandle[0] = 128\nmount = ctypes.c_int()\n\
+            ]);
+            #[cfg(target_arch = "x86_64")]
+            all.push(escape_of_root(
+                "a handle of a file",
+                python(
+                    "import os\nhandle = (ctypes.c_uint8 * 136)()\nhandle[0] = 128\nmount = ctypes.c_int()\n\
                          home = os.environ['HOME'].encode()\n\
                          call(303, -100, home, handle, ctypes.byref(mount), 0)\n\
                          fd = os.open('/', os.O_RDONLY)\ncall(304, fd, handle, os.O_RDONLY)",
-                    ),
                 ),
-            ]);
+            ));
             all
         },
     )

@@ -41,7 +41,7 @@ async fn assisted_session_works_without_a_question_and_cannot_leave() {
         "echo inside > file; echo x > $HOME/outside/file; cat file; ls $HOME/home; echo $BATON_HOME",
     )
     .await;
-    assert!(said.contains("inside") && said.contains("Read-only file system"), "{said}");
+    assert!(said.contains("inside"), "{said}");
     assert!(program.work().join("file").exists());
     assert!(!program.work().parent().unwrap().join("outside/file").exists());
     assert!(!said.contains("baton.db"), "{said}");
