@@ -209,6 +209,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         secrets: Vec::new(),
         allow_all: false,
         sandbox: config.sandbox.value.clone(),
+        sandbox_limits: config.sandbox_limits(),
         sandbox_host: sandbox::host().map(Arc::new),
         own_files: Vec::new(),
         agent_limits: config.agent_limits,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use baton_disk::untrusted::{Unreadable, UntrustedDirectory};
 
-pub use self::trust::{distrusted, may_run_programs};
+pub use self::trust::{distrusted, may_run_programs, named_files};
 
 /// Size limit of files with one line: `HEAD`, a branch, the pointers between work trees.
 const LINE: usize = 4 << 10;

@@ -44,13 +44,29 @@ pub async fn distrusted(request: PermissionRequest, cwd: &Path) -> PermissionReq
 /// git might read differently can.
 #[must_use]
 pub fn may_run_programs(configuration: &[u8]) -> bool {
-    let text = std::str::from_utf8(configuration).ok();
-    let Some(settings) = text.and_then(config::settings) else { return true };
+    let Some(settings) = settings(configuration) else { return true };
     let is_harmless = |setting: &Setting| match (setting.section.as_str(), setting.key.as_str()) {
         ("core", "fsmonitor") => matches!(setting.value.as_deref(), Some("true" | "false")),
         _ => is_listed(setting),
     };
     !settings.iter().all(is_harmless)
+}
+
+/// Returns the files that a repository's configuration includes, and its directory of hooks, as they are written.
+#[must_use]
+pub fn named_files(configuration: &[u8]) -> Vec<PathBuf> {
+    let names = |setting: &Setting| {
+        matches!(
+            (setting.section.as_str(), setting.key.as_str()),
+            ("include" | "includeif", "path") | ("core", "hookspath")
+        )
+    };
+    let settings = settings(configuration).unwrap_or_default();
+    settings.into_iter().filter(names).filter_map(|setting| setting.value.map(PathBuf::from)).collect()
+}
+
+fn settings(configuration: &[u8]) -> Option<Vec<Setting>> {
+    config::settings(std::str::from_utf8(configuration).ok()?)
 }
 
 /// A setting that can run a program, or the reason why that is unknown.

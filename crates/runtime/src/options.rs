@@ -11,7 +11,7 @@ use baton_mcp::Declared;
 use baton_protocol::sandbox::SandboxChoice;
 use baton_providers::ServerEndpoint;
 use baton_providers::prices::Prices;
-use baton_sandbox::Host;
+use baton_sandbox::{Host, Limits};
 
 use crate::crash::CrashPlan;
 
@@ -56,6 +56,8 @@ pub struct Options {
     pub allow_all: bool,
     /// Sandbox of sessions that have none of their own.
     pub sandbox: SandboxChoice,
+    /// Limits of one program in a sandbox.
+    pub sandbox_limits: Limits,
     /// What builds sandboxes; none if this program cannot be started as their helper.
     pub sandbox_host: Option<Arc<Host>>,
     /// Files of the doors that are outside of the home, such as sockets: hidden from programs in sandboxes.
@@ -92,6 +94,7 @@ impl Options {
             secrets: Vec::new(),
             allow_all: false,
             sandbox: SandboxChoice::default(),
+            sandbox_limits: Limits::default(),
             sandbox_host: None,
             own_files: Vec::new(),
             agent_limits: AgentLimits::default(),

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxNetwork, SandboxPolicy};
 
 use crate::control::{Control, Order, send};
-use crate::environment;
+use crate::environment::{self, Directories};
 use crate::helper::{ENTER, INSIDE};
 use crate::host::{Host, Program, Support};
 use crate::mounts::{Access, Explanation, Mounts, PROGRAM};
@@ -93,7 +93,7 @@ struct Site {
 struct Lasting {
     ready: Arc<Ready>,
     /// The files that acted when it was last looked.
-    seen: Census,
+    seen: Vec<Workspace>,
 }
 
 impl std::fmt::Debug for Enclosure {
@@ -145,7 +145,7 @@ pub struct Ready {
     policy: SandboxPolicy,
     cwd: PathBuf,
     walls: Shape,
-    before: Census,
+    before: Vec<Workspace>,
     program: Program,
     writable: Vec<Bytes>,
     checks: Vec<Check>,
@@ -153,10 +153,18 @@ pub struct Ready {
     limits: Limits,
 }
 
+/// A directory that programs write, with the files in it that act.
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    /// Links in it are resolved.
+    pub(crate) root: PathBuf,
+    pub(crate) census: Census,
+}
+
 #[derive(Debug)]
 enum Shape {
     Namespaces { bwrap: PathBuf, mounts: Mounts, session: Arc<Namespaces> },
-    Landlock { readable: Vec<Bytes> },
+    Landlock { readable: Vec<Bytes>, temporary: PathBuf, caches: PathBuf },
 }
 
 impl Enclosure {
@@ -218,51 +226,62 @@ impl Enclosure {
     /// Without mounts, programs read the system, the workspace and what is on their `PATH`, and write temporary files only.
     fn with_landlock(&self, site: &Site) -> Result<Ready, Unavailable> {
         let (found, before) = self.look(site)?;
-        let system = [
-            "/usr",
-            "/bin",
-            "/sbin",
-            "/lib",
-            "/lib64",
-            "/etc",
-            "/opt",
-            "/proc",
-            "/dev",
-            "/nix",
-            "/var/lib/dpkg",
-        ];
-        let on_path: Vec<PathBuf> = self.places.path.iter().flat_map(std::env::split_paths).collect();
-        let readable = system.map(PathBuf::from).into_iter().chain(on_path).chain([found.cwd.clone()]);
-        let readable = readable.chain(site.policy.read.iter().map(PathBuf::from)).map(Bytes::from).collect();
-        let private = self.places.private.join("tmp");
-        let writable = [private.as_path(), Path::new("/dev/null")].map(Bytes::from).to_vec();
-        Ok(self.ready(
-            &site.policy,
-            Found { checks: Vec::new(), ..found },
-            before,
-            Shape::Landlock { readable },
-            writable,
-        ))
+        let readable = survey::readable_without_mounts(&self.places, &site.policy, &found.cwd)?;
+        let temporary = self.places.private.join("tmp");
+        let writable = [temporary.as_path(), Path::new("/dev/null")].map(Bytes::from).to_vec();
+        let caches = temporary.join("cache");
+        let readable = readable.into_iter().map(Bytes::from).collect();
+        let walls = Shape::Landlock { readable, temporary, caches };
+        Ok(self.ready(&site.policy, Found { checks: Vec::new(), ..found }, before, walls, writable))
     }
 
-    fn look(&self, Site { policy, cwd, own }: &Site) -> Result<(Found, Census), Unavailable> {
+    fn look(&self, Site { policy, cwd, own }: &Site) -> Result<(Found, Vec<Workspace>), Unavailable> {
+        self.host.check_program()?;
         let cwd = &survey::workspace(&self.places, cwd)?;
         survey::make_private(&self.places, cwd).map_err(|error| {
             Unavailable::new(format!("the private directories of the sandbox cannot be made: {error}"))
         })?;
         let before = match policy.level {
-            SandboxLevel::Workspace => Census::take(cwd, &self.judge),
-            SandboxLevel::ReadOnly | SandboxLevel::Off => Census::default(),
+            SandboxLevel::Workspace => self.workspaces(policy, cwd)?,
+            SandboxLevel::ReadOnly | SandboxLevel::Off => Vec::new(),
         };
         let found = survey::survey(&self.places, policy, cwd, own, &before, &self.host.program)?;
         Ok((found, before))
+    }
+
+    /// Looks at the directories that programs write: the working directory, and those of the policy.
+    fn workspaces(&self, policy: &SandboxPolicy, cwd: &Path) -> Result<Vec<Workspace>, Unavailable> {
+        let mut roots = vec![cwd.to_owned()];
+        for extra in survey::existing(policy.write.iter().map(PathBuf::from)) {
+            if !roots.iter().any(|root| extra.starts_with(root)) {
+                roots.push(survey::workspace(&self.places, &extra)?);
+            }
+        }
+        // Workspaces in Baton's home may have a name that acts in a path before them.
+        let is_ours = |root: &Path| self.places.hidden.iter().any(|ours| root.starts_with(ours));
+        if let Some(root) = roots.iter().find(|root| self.judge.acts(root) && !is_ours(root)) {
+            let root = root.display();
+            return Err(Unavailable::new(format!(
+                "{root} cannot be a workspace: programs outside run what is in it"
+            )));
+        }
+        // It is started as the helper, outside.
+        if let Some(root) = roots.iter().find(|root| self.host.program.path.starts_with(root)) {
+            return Err(Unavailable::new(format!(
+                "{} is in the workspace {}, where programs could replace it; start the server from another place",
+                self.host.program.path.display(),
+                root.display()
+            )));
+        }
+        let look = |root: PathBuf| Workspace { census: Census::take(&root, &self.judge), root };
+        Ok(roots.into_iter().map(look).collect())
     }
 
     fn ready(
         &self,
         policy: &SandboxPolicy,
         found: Found,
-        before: Census,
+        before: Vec<Workspace>,
         walls: Shape,
         writable: Vec<Bytes>,
     ) -> Ready {
@@ -376,10 +395,10 @@ impl Enclosure {
     fn look_for_new(&self) -> Vec<PathBuf> {
         let mut lasting = lock(&self.lasting);
         let mut found = BTreeSet::new();
-        for program in lasting.iter_mut() {
-            let now = Census::take(&program.ready.cwd, &self.judge);
-            found.extend(now.new_since(&program.seen).into_iter().map(|path| program.ready.cwd.join(path)));
-            program.seen = now;
+        for Workspace { root, census } in lasting.iter_mut().flat_map(|program| &mut program.seen) {
+            let now = census.again(root, &self.judge);
+            found.extend(now.new_since(census).into_iter().map(|path| root.join(path)));
+            *census = now;
         }
         // Of a program that has ended, nobody else has the place any more.
         lasting.retain(|program| Arc::strong_count(&program.ready) > 1);
@@ -393,11 +412,22 @@ impl Enclosure {
         }
         let (this, ready) = (Arc::clone(self), Arc::clone(ready));
         let looked = tokio::task::spawn_blocking(move || {
-            let new = Census::take(&ready.cwd, &this.judge).new_since(&ready.before);
-            set_aside(&ready.cwd, &new, &this.places.held)
+            ready.before.iter().flat_map(|workspace| this.hold_new(workspace, &ready.cwd)).collect::<Vec<_>>()
         });
         let held = looked.await.unwrap_or_default();
         held.iter().for_each(|held| self.watcher.set_aside(held));
+        held
+    }
+
+    fn hold_new(&self, Workspace { root, census }: &Workspace, cwd: &Path) -> Vec<Held> {
+        let now = census.again(root, &self.judge);
+        if census.is_complete() && !now.is_complete() {
+            tracing::warn!(root = %root.display(), "a program has created more directories than are searched for files that act");
+        }
+        let mut held = set_aside(root, &now.new_since(census), &self.places.held);
+        if root != cwd {
+            held.iter_mut().for_each(|held| held.path = root.join(&held.path));
+        }
         held
     }
 }
@@ -440,7 +470,7 @@ impl Ready {
     pub fn explain(&self, path: &Path) -> Explanation {
         let readable = match &self.walls {
             Shape::Namespaces { mounts, .. } => return mounts.explain(path),
-            Shape::Landlock { readable } => readable,
+            Shape::Landlock { readable, .. } => readable,
         };
         let is_in = |paths: &[Bytes]| paths.iter().map(Bytes::path).find(|root| path.starts_with(root));
         let (access, because, reason) = match (is_in(&self.writable), is_in(readable)) {
@@ -498,14 +528,17 @@ impl Ready {
     }
 
     fn plan(&self, launch: &Launch) -> Plan {
-        let (walls, readable, proxy) = match &self.walls {
+        let (walls, readable, proxy, directories) = match &self.walls {
             Shape::Namespaces { session, .. } => {
                 let proxy = (self.policy.network == SandboxNetwork::Asked).then_some(session.port);
-                (Walls::Namespaces, None, proxy)
+                (Walls::Namespaces, None, proxy, Directories::mounted())
             }
-            Shape::Landlock { readable } => (Walls::Landlock, Some(readable.clone()), None),
+            Shape::Landlock { readable, temporary, caches } => {
+                (Walls::Landlock, Some(readable.clone()), None, Directories { temporary, caches })
+            }
         };
-        let variables = environment::inside(launch.environment.iter().cloned(), proxy, self.has_registry);
+        let variables =
+            environment::inside(launch.environment.iter().cloned(), directories, proxy, self.has_registry);
         Plan {
             program: (&launch.program).into(),
             args: launch.args.iter().map(Bytes::from).collect(),
@@ -542,7 +575,7 @@ pub(crate) fn rehearse(bwrap: &Path, program: &Program, session: &Arc<Namespaces
         policy: SandboxPolicy::of(SandboxLevel::ReadOnly),
         cwd: "/".into(),
         walls: Shape::Namespaces { bwrap: bwrap.to_owned(), mounts, session: Arc::clone(session) },
-        before: Census::default(),
+        before: Vec::new(),
         program: program.clone(),
         writable: vec!["/dev".into(), "/run".into()],
         checks: Vec::new(),

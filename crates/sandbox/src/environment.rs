@@ -24,10 +24,27 @@ const OF_PROGRAMS: &[(&str, &str)] = &[
     ("SCCACHE_DIR", "sccache"),
 ];
 
+/// Where programs find their directories.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Directories<'a> {
+    /// Temporary files.
+    pub(crate) temporary: &'a Path,
+    /// Caches.
+    pub(crate) caches: &'a Path,
+}
+
+impl Directories<'static> {
+    /// Those of mounts.
+    pub(crate) fn mounted() -> Self {
+        Self { temporary: Path::new("/tmp"), caches: Path::new(CACHES) }
+    }
+}
+
 /// Returns the variables of a program inside. `has_registry` says whether the user's own cargo home has crates, which cargo
 /// can use without writing.
 pub(crate) fn inside(
     passed: impl IntoIterator<Item = (OsString, OsString)>,
+    directories: Directories<'_>,
     proxy: Option<u16>,
     has_registry: bool,
 ) -> Vec<(OsString, OsString)> {
@@ -41,12 +58,12 @@ pub(crate) fn inside(
         variables.insert(name.into(), value);
     };
     for (name, directory) in OF_PROGRAMS {
-        set(name, Path::new(CACHES).join(directory).into());
+        set(name, directories.caches.join(directory).into());
     }
     if !has_registry {
-        set("CARGO_HOME", Path::new(CACHES).join("cargo").into());
+        set("CARGO_HOME", directories.caches.join("cargo").into());
     }
-    set("TMPDIR", "/tmp".into());
+    set("TMPDIR", directories.temporary.into());
     if let Some(port) = proxy {
         let address = format!("http://127.0.0.1:{port}");
         for name in PROXIES {
@@ -101,7 +118,7 @@ mod tests {
         let find = |variables: &[(OsString, OsString)], name: &str| {
             variables.iter().find(|(n, _)| n == name).map(|(_, value)| value.to_string_lossy().into_owned())
         };
-        let inside_with = inside(passed.clone(), Some(3128), true);
+        let inside_with = inside(passed.clone(), Directories::mounted(), Some(3128), true);
         assert_eq!(find(&inside_with, "SSH_AUTH_SOCK"), None);
         assert_eq!(find(&inside_with, "https_proxy").unwrap(), "http://127.0.0.1:3128");
         assert_eq!(find(&inside_with, "npm_config_cache").unwrap(), "/run/baton/cache/npm");
@@ -111,7 +128,7 @@ mod tests {
                 .starts_with("file:///home/u/go/pkg/mod/cache/download,direct")
         );
         assert_eq!(find(&inside_with, "CARGO_HOME"), None);
-        let without = inside(passed, None, false);
+        let without = inside(passed, Directories::mounted(), None, false);
         assert_eq!(find(&without, "HTTPS_PROXY"), None, "no network, no proxy");
         assert_eq!(find(&without, "CARGO_HOME").unwrap(), "/run/baton/cache/cargo");
         assert_eq!(find(&without, "PATH").unwrap(), "/bin");

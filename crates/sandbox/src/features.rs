@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::host::{Host, find_bwrap};
+use crate::host::find_bwrap;
 
 /// What walls can be built of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,10 +37,10 @@ pub struct Bwrap {
 impl Features {
     /// Looks at the system. Blocks for some milliseconds.
     #[must_use]
-    pub fn find(host: &Host) -> Self {
+    pub fn find() -> Self {
         Self {
-            bwrap: find_bwrap(host.path()).map(Bwrap::at),
-            landlock: landlock(),
+            bwrap: find_bwrap().map(Bwrap::at),
+            landlock: landlock_version(),
             seccomp: std::fs::read_to_string("/proc/self/status")
                 .is_ok_and(|status| status.lines().any(|line| line.starts_with("Seccomp:"))),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -62,7 +62,7 @@ impl Bwrap {
 }
 
 /// Returns the newest version of Landlock that the kernel and this program know.
-fn landlock() -> Option<u8> {
+pub(crate) fn landlock_version() -> Option<u8> {
     use landlock::{
         ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError, Scope,
     };

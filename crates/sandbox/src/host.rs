@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use crate::enclosure::Unavailable;
 use crate::network::Namespaces;
 
 /// This program, started again as a helper.
@@ -16,8 +18,22 @@ pub struct Program {
     pub arguments: Vec<OsString>,
 }
 
-/// Where `bwrap` is looked for first: the profiles of AppArmor name this path.
-const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+impl Program {
+    #[expect(clippy::disallowed_methods, reason = "one look, when the server starts and on blocking threads")]
+    fn identity(&self) -> Option<(u64, u64)> {
+        self.path.metadata().ok().map(|found| (found.dev(), found.ino()))
+    }
+}
+
+/// Where `bwrap` is. The profiles of AppArmor name the first. `PATH` does not count: it may have directories that programs inside
+/// write, such as that of a virtual environment.
+const BWRAP: [&str; 5] = [
+    "/usr/bin/bwrap",
+    "/bin/bwrap",
+    "/usr/local/bin/bwrap",
+    "/run/current-system/sw/bin/bwrap",
+    "/home/linuxbrew/.linuxbrew/bin/bwrap",
+];
 
 /// What the system can enforce.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,27 +70,30 @@ impl Support {
 #[derive(Debug)]
 pub struct Host {
     pub(crate) program: Program,
-    /// Where `bwrap` is looked for, after the usual places.
-    path: Option<OsString>,
+    /// Device and inode of the program, which an upgrade may replace.
+    identity: Option<(u64, u64)>,
     support: OnceLock<Support>,
 }
 
 impl Host {
     /// Creates a host that is probed when somebody asks for the first time, so that servers start as fast as without.
     #[must_use]
-    pub fn later(program: Program, path: Option<OsString>) -> Self {
-        Self { program, path, support: OnceLock::new() }
+    pub fn later(program: Program) -> Self {
+        let identity = program.identity();
+        Self { program, identity, support: OnceLock::new() }
+    }
+
+    /// Checks that the helper is still this program. Another version may not understand what it is told.
+    pub(crate) fn check_program(&self) -> Result<(), Unavailable> {
+        let is_same = self.identity.is_some() && self.program.identity() == self.identity;
+        let replaced = || format!("{} was replaced; restart the server", self.program.path.display());
+        is_same.then_some(()).ok_or_else(|| Unavailable::new(replaced()))
     }
 
     /// Returns what the system can enforce. The first call finds it out, by doing it: it blocks for some tens of milliseconds.
     #[must_use]
     pub fn support(&self) -> &Support {
-        self.support.get_or_init(|| probe(&self.program, self.path.as_deref()))
-    }
-
-    /// Returns where programs are looked for.
-    pub(crate) fn path(&self) -> Option<&std::ffi::OsStr> {
-        self.path.as_deref()
+        self.support.get_or_init(|| probe(&self.program))
     }
 
     /// Returns what the system can enforce, if it is known already. Does not block.
@@ -95,8 +114,8 @@ impl Host {
 }
 
 /// Finds out what the system can enforce, by doing it.
-fn probe(program: &Program, path: Option<&std::ffi::OsStr>) -> Support {
-    match find_bwrap(path) {
+fn probe(program: &Program) -> Support {
+    match find_bwrap() {
         None => without_namespaces(
             "bubblewrap is not installed; install the package \"bubblewrap\" (Debian, Ubuntu, Fedora, Arch, Alpine)".to_owned(),
         ),
@@ -108,10 +127,8 @@ fn probe(program: &Program, path: Option<&std::ffi::OsStr>) -> Support {
 }
 
 #[expect(clippy::disallowed_methods, reason = "callers run it on a blocking thread")]
-pub(crate) fn find_bwrap(path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
-    let usual = BWRAP.iter().map(PathBuf::from);
-    let on_path = path.into_iter().flat_map(std::env::split_paths).map(|directory| directory.join("bwrap"));
-    usual.chain(on_path).find(|candidate| candidate.is_absolute() && candidate.is_file())
+pub(crate) fn find_bwrap() -> Option<PathBuf> {
+    BWRAP.iter().map(PathBuf::from).find(|candidate| candidate.is_file())
 }
 
 /// Does what each call does: joins the namespaces of a session, and starts a program in others, with the helper as PID 1.

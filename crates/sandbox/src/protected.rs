@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ffi::OsStr;
+use std::fs::{FileType, ReadDir};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,8 +20,8 @@ use std::sync::Arc;
 use baton_disk::beneath::Directory;
 use baton_disk::untrusted;
 
-/// Directories that one census visits.
-pub const MOST_DIRECTORIES: usize = 4000;
+/// Directories that the census before a call visits. The one after it visits as many that are new.
+pub const MOST_DIRECTORIES: usize = 10_000;
 /// Largest configuration of a repository that is judged; a larger one acts.
 const LARGEST_CONFIG: usize = 1 << 20;
 /// Files of one call that are moved away. Directories with more are emptied call by call.
@@ -38,11 +39,22 @@ const HOOKS: &str = "hooks";
 /// Decides which files act. The list of names is the policy's, so that a tool and a command are held to the same one.
 #[derive(Clone)]
 pub struct Judge {
-    acts: Arc<Rule<Path>>,
-    runs: Arc<Rule<[u8]>>,
+    acts: Arc<dyn Rule<Path, bool>>,
+    settings: Arc<dyn Rule<[u8], Settings>>,
 }
 
-type Rule<T> = dyn Fn(&T) -> bool + Send + Sync;
+trait Rule<T: ?Sized, R>: Fn(&T) -> R + Send + Sync {}
+
+impl<T: ?Sized, R, F: Fn(&T) -> R + Send + Sync> Rule<T, R> for F {}
+
+/// What the configuration of a repository makes git do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether it can make git run a program.
+    pub run: bool,
+    /// Files and directories that git reads as configuration or as hooks.
+    pub names: Vec<PathBuf>,
+}
 
 impl std::fmt::Debug for Judge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,16 +63,15 @@ impl std::fmt::Debug for Judge {
 }
 
 impl Judge {
-    /// Creates a judge: whether a path, relative to the workspace, acts; and whether the text of a repository's configuration
-    /// can make git run a program.
+    /// Creates a judge: whether a path acts, and what the configuration of a repository does.
     pub fn new(
         acts: impl Fn(&Path) -> bool + Send + Sync + 'static,
-        runs: impl Fn(&[u8]) -> bool + Send + Sync + 'static,
+        settings: impl Fn(&[u8]) -> Settings + Send + Sync + 'static,
     ) -> Self {
-        Self { acts: Arc::new(acts), runs: Arc::new(runs) }
+        Self { acts: Arc::new(acts), settings: Arc::new(settings) }
     }
 
-    /// Whether a path, relative to the workspace, acts.
+    /// Whether a path acts.
     #[must_use]
     pub fn acts(&self, path: &Path) -> bool {
         let in_repository = path.ancestors().find(|parent| parent.file_name().is_some_and(is_git));
@@ -80,6 +91,10 @@ impl Judge {
 pub struct Census {
     /// By path relative to the workspace.
     found: BTreeMap<PathBuf, Entry>,
+    /// The directories that were visited.
+    visited: Vec<PathBuf>,
+    /// Directories that could not be read.
+    unreadable: HashSet<PathBuf>,
     /// Whether all directories were visited.
     is_complete: bool,
 }
@@ -92,109 +107,33 @@ struct Entry {
     is_link: bool,
     /// Whether it acts at this moment: a new repository has hooks that are samples, and a configuration that runs nothing.
     is_live: bool,
+    /// The link or the configuration that leads here. Without it, the file would not act.
+    via: Option<PathBuf>,
 }
 
 impl Census {
-    /// Lists the files that act below `root`. Blocks.
+    /// Lists the files that act below `root`, which has no links in its path. Blocks.
     #[must_use]
     pub fn take(root: &Path, judge: &Judge) -> Self {
-        let mut census = Self { is_complete: true, ..Self::default() };
-        let mut queue = VecDeque::from([PathBuf::new()]);
-        let mut visited = 0;
-        while let Some(directory) = queue.pop_front() {
-            visited += 1;
-            if visited > MOST_DIRECTORIES {
-                census.is_complete = false;
-                break;
-            }
-            let Ok(entries) = root.join(&directory).read_dir() else { continue };
-            let mut marks = Marks::default();
-            for entry in entries.filter_map(Result::ok) {
-                let name = entry.file_name();
-                marks.note(&name);
-                let path = directory.join(&name);
-                let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if is_git(&name) && is_directory {
-                    census.repository(root, &path, judge);
-                } else if (judge.acts)(&path) {
-                    census.add(root, path, true);
-                } else if is_directory && name != OsStr::new("node_modules") {
-                    queue.push_back(path);
-                }
-            }
-            if marks.are_of_repository() {
-                census.repository(root, &directory, judge);
-            }
-        }
-        census
+        Walk::new(root, judge, None).run()
     }
 
-    /// Lists what git acts on in the directory of a repository.
-    fn repository(&mut self, root: &Path, git: &Path, judge: &Judge) {
-        self.configuration(root, git, judge);
-        self.submodules(root, &git.join("modules"), judge, 0);
-        let worktrees = root.join(git).join("worktrees").read_dir();
-        for worktree in worktrees.into_iter().flatten().filter_map(Result::ok) {
-            let directory = git.join("worktrees").join(worktree.file_name());
-            for name in SETTINGS {
-                self.add(root, directory.join(name), true);
-            }
-        }
-    }
-
-    fn submodules(&mut self, root: &Path, modules: &Path, judge: &Judge, depth: usize) {
-        let entries = root.join(modules).read_dir();
-        for module in entries.into_iter().flatten().filter_map(Result::ok) {
-            if !module.file_type().is_ok_and(|kind| kind.is_dir()) {
-                continue;
-            }
-            let directory = modules.join(module.file_name());
-            if root.join(&directory).join("HEAD").symlink_metadata().is_ok() {
-                self.configuration(root, &directory, judge);
-                self.submodules(root, &directory.join("modules"), judge, depth);
-            } else if depth < 4 {
-                // The path of a submodule may have slashes.
-                self.submodules(root, &directory, judge, depth + 1);
-            }
-        }
-    }
-
-    fn configuration(&mut self, root: &Path, git: &Path, judge: &Judge) {
-        for name in ["config", "config.worktree"] {
-            let path = git.join(name);
-            let text = untrusted::read_named(&root.join(&path), LARGEST_CONFIG);
-            let is_live = text.map_or(true, |text| text.is_cut || (judge.runs)(&text.bytes));
-            self.add(root, path, is_live);
-        }
-        for name in ["commondir", "gitdir"] {
-            self.add(root, git.join(name), true);
-        }
-        let hooks = git.join("hooks");
-        self.add(root, hooks.clone(), false);
-        let entries = root.join(&hooks).read_dir();
-        for hook in entries.into_iter().flatten().filter_map(Result::ok) {
-            let name = hook.file_name();
-            if !name.as_encoded_bytes().ends_with(b".sample") {
-                self.add(root, hooks.join(name), true);
-            }
-        }
-    }
-
-    /// Adds a file, if it exists.
-    fn add(&mut self, root: &Path, path: PathBuf, is_live: bool) {
-        let Ok(metadata) = root.join(&path).symlink_metadata() else { return };
-        let entry =
-            Entry { device: metadata.dev(), inode: metadata.ino(), is_link: metadata.is_symlink(), is_live };
-        self.found.insert(path, entry);
+    /// Lists them again, after a program may have changed everything: first where this census was. Blocks.
+    #[must_use]
+    pub fn again(&self, root: &Path, judge: &Judge) -> Self {
+        Walk::new(root, judge, Some(self)).run()
     }
 
     /// Returns the files that can be mounted read-only, relative to the workspace. A link cannot: what it leads to is protected
     /// where it is, and a link that was replaced is found afterwards.
     pub fn mountable(&self) -> impl Iterator<Item = &Path> {
-        let is_hook = |path: &Path| path.parent().is_some_and(|parent| self.found.contains_key(parent));
+        let is_below = |path: &Path| {
+            let parent = path.parent().and_then(|parent| self.found.get(parent));
+            parent.is_some_and(|parent| !parent.is_link)
+        };
         self.found
             .iter()
-            .filter(move |(path, entry)| !entry.is_link && !is_hook(path))
+            .filter(move |(path, entry)| !entry.is_link && !is_below(path))
             .map(|(path, _)| path.as_path())
     }
 
@@ -208,7 +147,11 @@ impl Census {
             Some(same) if (same.device, same.inode) == (entry.device, entry.inode) => !same.is_live,
             _ => entry.is_link || !known.contains(&(entry.device, entry.inode)),
         };
-        let new = self.found.iter().filter(|(path, entry)| entry.is_live && is_new(path, entry));
+        // Where a new link leads does not act any more when the link is gone, and may be the user's.
+        let leads_here = |path: &PathBuf| self.found.get(path).is_some_and(|entry| !is_new(path, entry));
+        let new = self.found.iter().filter(|(path, entry)| {
+            entry.is_live && entry.via.as_ref().is_none_or(leads_here) && is_new(path, entry)
+        });
         new.map(|(path, _)| path.clone()).collect()
     }
 
@@ -216,6 +159,235 @@ impl Census {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete
+    }
+}
+
+/// A directory to visit.
+struct Visit {
+    path: PathBuf,
+    /// The link that leads there, and the path by which the link's directory knows it.
+    alias: Option<(PathBuf, PathBuf)>,
+}
+
+/// A census that is being taken.
+struct Walk<'a> {
+    root: &'a Path,
+    /// What paths are judged below: the whole path, unless it acts by a name that it has before the workspace.
+    base: &'a Path,
+    judge: &'a Judge,
+    before: Option<&'a Census>,
+    census: Census,
+    queue: VecDeque<Visit>,
+    queued: HashSet<PathBuf>,
+    /// Directories that may still be visited.
+    budget: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(root: &'a Path, judge: &'a Judge, before: Option<&'a Census>) -> Self {
+        let known = before.map(|before| before.visited.clone()).unwrap_or_default();
+        let mut walk = Self {
+            root,
+            base: if judge.acts(root) { Path::new("") } else { root },
+            judge,
+            before,
+            budget: MOST_DIRECTORIES + known.len(),
+            census: Census { is_complete: true, ..Census::default() },
+            queue: VecDeque::new(),
+            queued: HashSet::new(),
+        };
+        [PathBuf::new()].into_iter().chain(known).for_each(|path| walk.queue(path));
+        walk
+    }
+
+    fn queue(&mut self, path: PathBuf) {
+        if self.queued.insert(path.clone()) {
+            self.queue.push_back(Visit { path, alias: None });
+        }
+    }
+
+    fn run(mut self) -> Census {
+        while let Some(visit) = self.queue.pop_front() {
+            if !self.spend() {
+                break;
+            }
+            self.visit(&visit);
+        }
+        self.census
+    }
+
+    fn spend(&mut self) -> bool {
+        match self.budget.checked_sub(1) {
+            Some(left) => self.budget = left,
+            None => self.census.is_complete = false,
+        }
+        self.census.is_complete
+    }
+
+    fn visit(&mut self, visit: &Visit) {
+        let Some(entries) = self.entries(&visit.path) else { return };
+        if visit.alias.is_none() {
+            self.census.visited.push(visit.path.clone());
+        }
+        let mut marks = Marks::default();
+        for entry in entries.filter_map(Result::ok) {
+            let (name, kind) = (entry.file_name(), entry.file_type());
+            marks.note(&name);
+            self.entry(visit, &name, kind.as_ref().ok());
+        }
+        if marks.are_of_repository() {
+            self.repository(&visit.path);
+        }
+    }
+
+    fn entry(&mut self, visit: &Visit, name: &OsStr, kind: Option<&FileType>) {
+        let path = visit.path.join(name);
+        let (is_directory, is_link) =
+            (kind.is_some_and(FileType::is_dir), kind.is_some_and(FileType::is_symlink));
+        let known_as = visit.alias.as_ref().map_or_else(|| path.clone(), |(_, alias)| alias.join(name));
+        if is_git(name) && is_directory {
+            self.repository(&path);
+        } else if (self.judge.acts)(&self.base.join(&known_as)) {
+            match &visit.alias {
+                None => self.add(path, true, None),
+                // Otherwise it acts by its own name, too.
+                Some((link, _)) if !(self.judge.acts)(&self.base.join(&path)) => {
+                    self.add(link.clone(), true, None);
+                    self.add(path, true, Some(link));
+                }
+                Some(_) => {}
+            }
+        } else if is_directory && name != OsStr::new("node_modules") {
+            match &visit.alias {
+                None => self.queue(path),
+                Some((link, _)) => {
+                    let alias = Some((link.clone(), known_as));
+                    self.queue.push_back(Visit { path, alias });
+                }
+            }
+        } else if is_link && visit.alias.is_none() {
+            // Its name may be the first half of one that acts.
+            if let Some(target) = self.target(&path).filter(|target| self.root.join(target).is_dir()) {
+                self.queue.push_back(Visit { path: target, alias: Some((path.clone(), path)) });
+            }
+        }
+    }
+
+    /// Opens a directory. One that a program has made unreadable is made readable again.
+    fn entries(&mut self, path: &Path) -> Option<ReadDir> {
+        let directory = self.root.join(path);
+        match directory.read_dir() {
+            Ok(entries) => Some(entries),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let was_readable = self.before.is_some_and(|before| !before.unreadable.contains(path));
+                let opened = || Directory::trusted(self.root)?.open_up(path);
+                if was_readable && opened().is_ok() {
+                    return directory.read_dir().ok();
+                }
+                self.census.unreadable.insert(path.to_owned());
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Returns where a link leads, relative to the workspace, if it is a part of the workspace.
+    fn target(&self, link: &Path) -> Option<PathBuf> {
+        let target = self.root.join(link).canonicalize().ok()?;
+        let target = target.strip_prefix(self.root).ok()?;
+        let is_above = link.starts_with(target);
+        (!is_above).then(|| target.to_owned())
+    }
+
+    /// Lists what git acts on in the directory of a repository.
+    fn repository(&mut self, git: &Path) {
+        self.configuration(git);
+        self.submodules(&git.join("modules"), 0);
+        for directory in self.directories(&git.join("worktrees")) {
+            SETTINGS.iter().for_each(|name| self.add(directory.join(name), true, None));
+        }
+    }
+
+    fn submodules(&mut self, modules: &Path, depth: usize) {
+        for directory in self.directories(modules) {
+            if !self.spend() {
+                return;
+            }
+            if self.root.join(&directory).join("HEAD").symlink_metadata().is_ok() {
+                self.configuration(&directory);
+                self.submodules(&directory.join("modules"), depth);
+            } else if depth < 4 {
+                // The path of a submodule may have slashes.
+                self.submodules(&directory, depth + 1);
+            }
+        }
+    }
+
+    fn directories(&mut self, path: &Path) -> Vec<PathBuf> {
+        let entries = self.entries(path).into_iter().flatten().filter_map(Result::ok);
+        let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        directories.map(|entry| path.join(entry.file_name())).collect()
+    }
+
+    fn configuration(&mut self, git: &Path) {
+        for name in ["config", "config.worktree"] {
+            let path = git.join(name);
+            let settings = match untrusted::read_named(&self.root.join(&path), LARGEST_CONFIG) {
+                Ok(text) if !text.is_cut => (self.judge.settings)(&text.bytes),
+                _ => Settings { run: true, names: Vec::new() },
+            };
+            self.add(path.clone(), settings.run, None);
+            for named in settings.names {
+                self.named(git, &path, &named);
+            }
+        }
+        for name in ["commondir", "gitdir"] {
+            self.add(git.join(name), true, None);
+        }
+        self.hooks(&git.join(HOOKS), None);
+    }
+
+    /// Adds a file or directory that a configuration names: relative to it, or to the work tree.
+    fn named(&mut self, git: &Path, configuration: &PathBuf, named: &Path) {
+        let work_tree = git.parent().unwrap_or(git);
+        for base in [git, work_tree] {
+            let Ok(path) = self.root.join(base).join(named).canonicalize() else { continue };
+            let Ok(path) = path.strip_prefix(self.root) else { continue };
+            if !git.starts_with(path) && !path.starts_with(git) {
+                self.add(path.to_owned(), true, Some(configuration));
+            }
+        }
+    }
+
+    fn hooks(&mut self, hooks: &Path, via: Option<&PathBuf>) {
+        self.add(hooks.to_owned(), false, via);
+        if let Some(target) = self.target(hooks).filter(|target| target != hooks) {
+            return self.hooks(&target, Some(&hooks.to_owned()));
+        }
+        let entries = self.entries(hooks).into_iter().flatten().filter_map(Result::ok);
+        let names = entries.map(|entry| entry.file_name());
+        for name in names.filter(|name| !name.as_encoded_bytes().ends_with(b".sample")).collect::<Vec<_>>() {
+            self.add(hooks.join(name), true, via);
+        }
+    }
+
+    /// Adds a file, if it exists, and what it leads to.
+    fn add(&mut self, path: PathBuf, is_live: bool, via: Option<&PathBuf>) {
+        let Ok(metadata) = self.root.join(&path).symlink_metadata() else { return };
+        let entry = Entry {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            is_link: metadata.is_symlink(),
+            is_live,
+            via: via.cloned(),
+        };
+        if entry.is_link
+            && is_live
+            && let Some(target) = self.target(&path)
+        {
+            self.add(target, true, Some(&path));
+        }
+        self.census.found.insert(path, entry);
     }
 }
 
@@ -252,9 +424,9 @@ impl Marks {
 /// A file that acts, which a program inside created, and which was moved away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Where the program created it, relative to the workspace.
+    /// Where the program created it: relative to the working directory, or absolute elsewhere.
     pub path: PathBuf,
-    /// Its name in the directory of held files; none for a link, which was removed.
+    /// Its name in the directory of held files; none for a link and a file that was too large, which were deleted.
     pub kept: Option<String>,
     /// The beginning of its contents.
     pub excerpt: Vec<u8>,
@@ -282,6 +454,9 @@ fn list(root: &Path, path: &Path, files: &mut Vec<PathBuf>) {
     if !metadata.is_dir() {
         files.push(path.to_owned());
     } else if files.len() < MOST_HELD {
+        if metadata.mode() & 0o700 != 0o700 {
+            drop(Directory::trusted(root).and_then(|root| root.open_up(path)));
+        }
         let entries = root.join(path).read_dir();
         let names = entries.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.file_name());
         names.for_each(|name| list(root, &path.join(name), files));
@@ -290,36 +465,61 @@ fn list(root: &Path, path: &Path, files: &mut Vec<PathBuf>) {
 
 fn hold(root: &Path, path: &Path, into: &Path) -> io::Result<Held> {
     let workspace = Directory::trusted(root)?;
-    if workspace.kind(path)? != rustix::fs::FileType::RegularFile {
+    let contents = match read(&workspace, path) {
+        // A program may have taken the rights to the directory, or to the file, which is then deleted.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            workspace.open_up(path.parent().unwrap_or(Path::new("")))?;
+            read(&workspace, path).unwrap_or_default()
+        }
+        contents => contents?,
+    };
+    let kept = match &contents {
+        Some((contents, mode)) => {
+            let name = uuid::Uuid::new_v4().simple().to_string();
+            baton_disk::private::create_dir_all(into)?;
+            Directory::trusted(into)?.put(Path::new(&name), contents, *mode)?;
+            Some(name)
+        }
+        None => None,
+    };
+    if workspace.remove(path).is_err() {
+        workspace.open_up(path.parent().unwrap_or(Path::new("")))?;
         workspace.remove(path)?;
-        return Ok(Held { path: path.to_owned(), kept: None, excerpt: Vec::new() });
+    }
+    let mut excerpt = contents.map(|(contents, _)| contents).unwrap_or_default();
+    excerpt.truncate(EXCERPT);
+    Ok(Held { path: path.to_owned(), kept, excerpt })
+}
+
+/// Reads a file, and its mode; nothing of links, of sockets, and of files that are too large.
+fn read(workspace: &Directory, path: &Path) -> io::Result<Option<(Vec<u8>, u32)>> {
+    if workspace.kind(path)? != rustix::fs::FileType::RegularFile {
+        return Ok(None);
     }
     let mut file = workspace.open(path)?;
     let mode = file.metadata()?.mode() & 0o777;
     let mut contents = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(&mut file, LARGEST_HELD + 1), &mut contents)?;
-    if contents.len() as u64 > LARGEST_HELD {
-        workspace.remove(path)?;
-        return Ok(Held { path: path.to_owned(), kept: None, excerpt: Vec::new() });
-    }
-    baton_disk::private::create_dir_all(into)?;
-    let kept = uuid::Uuid::new_v4().simple().to_string();
-    Directory::trusted(into)?.put(Path::new(&kept), &contents, mode)?;
-    workspace.remove(path)?;
-    contents.truncate(EXCERPT);
-    Ok(Held { path: path.to_owned(), kept: Some(kept), excerpt: contents })
+    Ok((contents.len() as u64 <= LARGEST_HELD).then_some((contents, mode)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
     fn judge() -> Judge {
         Judge::new(
             |path| path.file_name().is_some_and(|name| name == ".envrc" || name == ".vscode"),
-            |config| config.windows(9).any(|part| part == b"fsmonitor"),
+            |config| Settings {
+                run: config.windows(9).any(|part| part == b"fsmonitor"),
+                names: String::from_utf8_lossy(config)
+                    .lines()
+                    .filter_map(|line| line.strip_prefix("hooksPath = ").map(PathBuf::from))
+                    .collect(),
+            },
         )
     }
 
@@ -351,7 +551,7 @@ mod tests {
         write(root, "other/.git/hooks/post-commit", "");
         write(root, "fine/.git/config", "[core]\n bare = false\n");
         write(root, "fine/.git/hooks/a.sample", "");
-        let after = Census::take(root, &judge());
+        let after = before.again(root, &judge());
         let new = after.new_since(&before);
         assert_eq!(
             names(&new),
@@ -367,7 +567,7 @@ mod tests {
         let before = Census::take(root, &judge());
         fs::rename(root.join("sub"), root.join("moved")).unwrap();
         write(root, "sub/.git/config", "[core] fsmonitor = theirs");
-        let after = Census::take(root, &judge());
+        let after = before.again(root, &judge());
         assert_eq!(names(&after.new_since(&before)), ["sub/.git/config"], "what was moved is not new");
     }
 
@@ -383,8 +583,75 @@ mod tests {
         write(root, "other/HEAD", "ref: refs/heads/main");
         write(root, "other/commondir", "../docs");
         write(root, "plain/config", "[core] fsmonitor = nobody reads it");
-        let after = Census::take(root, &judge());
+        let after = before.again(root, &judge());
         assert_eq!(names(&after.new_since(&before)), ["docs/config", "other/commondir"]);
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_protected_and_a_new_link_is_removed_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = &dir.path().canonicalize().unwrap();
+        write(root, "settings/code/tasks.json", "{}");
+        write(root, "rc", "use nix");
+        symlink("settings/code", root.join(".vscode")).unwrap();
+        symlink("rc", root.join(".envrc")).unwrap();
+        let before = Census::take(root, &judge());
+        let mountable: Vec<PathBuf> = before.mountable().map(Path::to_owned).collect();
+        assert_eq!(names(&mountable), ["rc", "settings/code"]);
+        write(root, "src/main.rs", "mine");
+        symlink("../src", root.join("settings/.vscode")).unwrap();
+        write(root, "other/.vscode/tasks.json", "theirs");
+        symlink("other", root.join("alias")).unwrap();
+        let after = before.again(root, &judge());
+        assert_eq!(names(&after.new_since(&before)), ["other/.vscode", "settings/.vscode"]);
+    }
+
+    #[test]
+    fn link_to_a_directory_is_judged_by_its_own_name() {
+        let judge = Judge::new(|path| path.ends_with(".config/editor"), |_| Settings::default());
+        let dir = tempfile::tempdir().unwrap();
+        let root = &dir.path().canonicalize().unwrap();
+        write(root, "mine/editor", "");
+        let before = Census::take(root, &judge);
+        symlink("mine", root.join(".config")).unwrap();
+        let after = before.again(root, &judge);
+        assert_eq!(
+            names(&after.new_since(&before)),
+            [".config"],
+            "the link is new, and where it leads is not"
+        );
+    }
+
+    #[test]
+    fn files_that_a_configuration_names_are_protected() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = &dir.path().canonicalize().unwrap();
+        write(root, ".git/config", "hooksPath = tools/hooks\nfsmonitor");
+        write(root, "tools/hooks/pre-commit", "");
+        let before = Census::take(root, &judge());
+        let mountable: Vec<PathBuf> = before.mountable().map(Path::to_owned).collect();
+        assert_eq!(names(&mountable), [".git/config", "tools/hooks"]);
+        write(root, "new/.git/config", "hooksPath = ../src\nfsmonitor");
+        write(root, "src/main.rs", "mine");
+        let after = before.again(root, &judge());
+        assert_eq!(names(&after.new_since(&before)), ["new/.git/config"], "not what it names");
+    }
+
+    #[test]
+    fn directory_without_rights_hides_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = &dir.path().canonicalize().unwrap();
+        let before = Census::take(root, &judge());
+        write(root, "sub/.vscode/tasks.json", "{}");
+        let mode = |path: &str, mode| {
+            fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode("sub/.vscode", 0o111);
+        mode("sub", 0o111);
+        let new = before.again(root, &judge()).new_since(&before);
+        assert_eq!(names(&new), ["sub/.vscode"]);
+        assert_eq!(set_aside(root, &new, &root.join("held")).len(), 1);
+        assert!(!root.join("sub/.vscode/tasks.json").exists());
     }
 
     #[test]
@@ -403,7 +670,7 @@ mod tests {
         write(dir.path(), ".git/config", "[core]\n");
         let before = Census::take(dir.path(), &judge());
         write(dir.path(), ".git/config", "[core]\n fsmonitor = x\n");
-        let after = Census::take(dir.path(), &judge());
+        let after = before.again(dir.path(), &judge());
         assert_eq!(names(&after.new_since(&before)), [".git/config"]);
     }
 
@@ -413,7 +680,7 @@ mod tests {
         let (root, into) = (dir.path().join("work"), dir.path().join("held"));
         write(&root, "a/.envrc", "use nix");
         write(&root, ".vscode/tasks.json", "{}");
-        std::os::unix::fs::symlink("/etc/hosts", root.join(".vscode/link")).unwrap();
+        symlink("/etc/hosts", root.join(".vscode/link")).unwrap();
         let new = [PathBuf::from("a/.envrc"), PathBuf::from(".vscode"), PathBuf::from("gone")];
         let held = set_aside(&root, &new, &into);
         let found: Vec<_> =

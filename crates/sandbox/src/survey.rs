@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use baton_protocol::sandbox::{SandboxLevel, SandboxPolicy};
 
-use crate::enclosure::{Places, Unavailable};
+use crate::enclosure::{Places, Unavailable, Workspace};
 use crate::environment::CACHES;
 use crate::host::Program;
 use crate::mounts::Survey;
@@ -102,7 +102,7 @@ pub(crate) fn survey(
     policy: &SandboxPolicy,
     cwd: &Path,
     own: &[PathBuf],
-    census: &Census,
+    workspaces: &[Workspace],
     program: &Program,
 ) -> Result<Found, Unavailable> {
     let cwd = cwd.to_owned();
@@ -123,11 +123,13 @@ pub(crate) fn survey(
     let same = |path: PathBuf| (path.clone(), path);
     survey.writable.extend(existing(places.writable.iter().chain(own).cloned()).into_iter().map(same));
     if policy.level == SandboxLevel::Workspace {
-        survey.writable.push(same(cwd.clone()));
-        for extra in existing(policy.write.iter().map(PathBuf::from)) {
-            survey.writable.push(same(workspace(places, &extra)?));
+        for Workspace { root, census } in workspaces {
+            survey.writable.push(same(root.clone()));
+            protect(root, census, &mut survey);
         }
-        protect(&cwd, census, &mut survey);
+        for extra in existing(policy.write.iter().map(PathBuf::from)) {
+            survey.writable.push(same(extra));
+        }
     } else {
         // It may be in a hidden directory, such as /tmp.
         survey.readable.push(cwd.clone());
@@ -135,6 +137,34 @@ pub(crate) fn survey(
     let checks = checks(&survey);
     let has_registry = places.cargo_home().is_some_and(|home| home.join("registry").is_dir());
     Ok(Found { survey, checks, cwd, has_registry })
+}
+
+/// Directories of the system, which programs read where mounts hide nothing.
+const READABLE: &[&str] =
+    &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/proc", "/dev", "/nix", "/var/lib/dpkg"];
+
+/// Returns what programs read where there are no mounts: the system, the working directory, and what is on their `PATH`.
+pub(crate) fn readable_without_mounts(
+    places: &Places,
+    policy: &SandboxPolicy,
+    cwd: &Path,
+) -> Result<Vec<PathBuf>, Unavailable> {
+    let secrets = existing(secrets::OF_SYSTEM.iter().map(PathBuf::from));
+    let configuration = Path::new("/etc").read_dir().into_iter().flatten().filter_map(Result::ok);
+    let configuration = configuration.map(|entry| entry.path());
+    let on_path = places.path.iter().flat_map(std::env::split_paths).filter(|path| path.is_absolute());
+    let chosen = policy.read.iter().map(PathBuf::from);
+    let all = READABLE.iter().map(PathBuf::from).chain(configuration).chain(on_path).chain(chosen);
+    let mut readable = existing(all.chain([cwd.to_owned()]));
+    readable.retain(|path| !secrets.iter().any(|secret| path.starts_with(secret)));
+    let hidden = existing(policy.hide.iter().map(PathBuf::from).chain(places.hidden.iter().cloned()));
+    match hidden.iter().find(|hidden| readable.iter().any(|path| hidden.starts_with(path))) {
+        None => Ok(readable),
+        Some(path) => Err(Unavailable::new(format!(
+            "without bubblewrap, {} cannot be hidden from programs; install bubblewrap",
+            path.display()
+        ))),
+    }
 }
 
 /// Returns the real path of a directory that can be a workspace.
@@ -160,7 +190,7 @@ pub(crate) fn workspace(places: &Places, directory: &Path) -> Result<PathBuf, Un
 }
 
 /// Returns the paths that exist, with links resolved, each once.
-fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+pub(crate) fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     let real: BTreeSet<PathBuf> = paths.into_iter().filter_map(|path| path.canonicalize().ok()).collect();
     real.into_iter().collect()
 }
@@ -169,7 +199,8 @@ fn hide(places: &Places, policy: &SandboxPolicy, survey: &mut Survey) {
     let in_home = places.home.iter().flat_map(|home| secrets::IN_HOME.iter().map(|name| home.join(name)));
     let of_system = secrets::OF_SYSTEM.iter().map(PathBuf::from);
     let chosen = policy.hide.iter().map(PathBuf::from);
-    for path in existing(in_home.chain(of_system).chain(places.hidden.iter().cloned()).chain(chosen)) {
+    let hidden = in_home.chain(of_system).chain(places.hidden.iter().cloned()).chain(chosen).chain(sockets());
+    for path in existing(hidden) {
         // A directory of sockets hides what is in it already; a second mount would need the first to have the place.
         if survey.shared.iter().any(|shared| path.starts_with(shared)) {
             continue;
@@ -187,6 +218,17 @@ fn hide(places: &Places, policy: &SandboxPolicy, survey: &mut Survey) {
     };
     survey.secret_directories.retain(|path| !is_inside(path));
     survey.secret_files.retain(|path| !is_inside(path));
+}
+
+/// Returns the socket files of services outside. A mount that is read-only does not keep a program from connecting to one.
+fn sockets() -> Vec<PathBuf> {
+    let table = std::fs::read("/proc/net/unix").unwrap_or_default();
+    let paths = table.split(|byte| *byte == b'\n').filter_map(|line| {
+        let start = line.iter().position(|byte| *byte == b'/')?;
+        Some(PathBuf::from(OsStr::from_bytes(&line[start..])))
+    });
+    let is_socket = |path: &PathBuf| path.metadata().is_ok_and(|found| found.file_type().is_socket());
+    paths.filter(is_socket).collect()
 }
 
 /// Programs and certificates that are in directories of temporary files: of a test, of a build, of NixOS.
@@ -262,6 +304,8 @@ impl Worktree {
     }
 
     fn add_to(&self, cwd: &Path, survey: &mut Survey) {
+        // It may be in a hidden directory, such as /tmp.
+        survey.readable.push(self.common.clone());
         let shared = ["objects", "refs", "logs"].map(|name| self.common.join(name));
         for directory in existing(shared.into_iter().chain([self.own.clone()])) {
             survey.writable.push((directory.clone(), directory));

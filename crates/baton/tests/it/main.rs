@@ -52,6 +52,7 @@ mod rewind;
 mod rpc_limits;
 mod rpc_token;
 mod run;
+mod sandbox;
 mod scripting;
 mod secrets;
 mod serving;

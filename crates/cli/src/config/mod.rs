@@ -25,6 +25,7 @@ use baton_protocol::sandbox::SandboxChoice;
 use baton_providers::ServerEndpoint;
 use baton_providers::prices::{Price, Prices};
 use baton_runtime::cluster::Recovery;
+use baton_sandbox::Limits;
 use baton_store::sqlite::Durability;
 use serde::Deserialize;
 
@@ -33,7 +34,7 @@ use self::engines::EngineTable;
 use self::listeners::{HttpTable, RpcTable};
 use self::mcp::McpTable;
 use self::notifications::NotificationsTable;
-use self::sandbox::SandboxTable;
+use self::sandbox::{LimitsTable, SandboxTable};
 use self::store::{AgentsTable, RecoveryTable, StoreTable};
 use self::workspaces::WorkspaceTable;
 use crate::args::{Global, LogFormat, ModelArgs};
@@ -108,6 +109,8 @@ pub(crate) struct Config {
     pub(crate) recovery: Sourced<Recovery>,
     /// Sandbox of sessions that have none of their own.
     pub(crate) sandbox: Sourced<SandboxChoice>,
+    /// Limits of one command in a sandbox.
+    sandbox_limits: LimitsTable,
     /// Limits on the sub-agents that models start.
     pub(crate) agent_limits: AgentLimits,
     /// How long unused sessions are kept; none means forever.
@@ -116,6 +119,13 @@ pub(crate) struct Config {
     pub(crate) file_found: bool,
     /// The file, for `baton config`.
     as_written: toml::Table,
+}
+
+impl Config {
+    /// Returns the limits of one command in a sandbox.
+    pub(crate) fn sandbox_limits(&self) -> Limits {
+        self.sandbox_limits.limits()
+    }
 }
 
 /// Loads the settings. `token_variable` names the variable in which an SDK passes a token.
@@ -188,6 +198,7 @@ pub(crate) fn load(
         store: Sourced { value: chosen, source: url.source },
         place: store::place(place)?,
         recovery: file.recovery.choose(&file_source)?,
+        sandbox_limits: file.sandbox.limits(),
         sandbox: file.sandbox.choose(environment, &file_source).with_context(in_file)?,
         agent_limits: file.agents.limits(),
         keep: file.store.keep.as_deref().map(parse_keep).transpose().with_context(in_file)?,

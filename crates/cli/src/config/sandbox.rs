@@ -1,10 +1,13 @@
 //! The sandbox of sessions that have none of their own.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxNetwork, SandboxPolicy};
+use baton_sandbox::Limits;
 use serde::Deserialize;
 
+use super::show::TableRows;
 use super::{Environment, Sourced};
 
 /// The `[sandbox]` table of the configuration file.
@@ -23,9 +26,58 @@ pub(super) struct SandboxTable {
     network: Option<SandboxNetwork>,
     /// Hosts that programs may reach without a request.
     hosts: Vec<String>,
+    /// Limits of one command.
+    limits: LimitsTable,
+}
+
+/// The `[sandbox.limits]` table of the configuration file.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LimitsTable {
+    /// Processes at the same time.
+    processes: Option<NonZero<u64>>,
+    /// Memory of all processes together.
+    memory_mb: Option<NonZero<u64>>,
+    /// Open files of one process.
+    files: Option<NonZero<u64>>,
+    /// Space that a command must leave on each disk that it can write.
+    free_space_mb: Option<u64>,
+    /// Time until a command is ended.
+    seconds: Option<NonZero<u64>>,
+}
+
+impl LimitsTable {
+    /// Returns the limits, with the usual ones for those that the file leaves out.
+    pub(super) fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        let or = |limit: Option<NonZero<u64>>, usual| limit.map_or(usual, NonZero::get);
+        Limits {
+            processes: or(self.processes, usual.processes),
+            memory: self.memory_mb.map_or(usual.memory, |megabytes| megabytes.get().saturating_mul(1 << 20)),
+            files: or(self.files, usual.files),
+            free_space: self
+                .free_space_mb
+                .map_or(usual.free_space, |megabytes| megabytes.saturating_mul(1 << 20)),
+            seconds: or(self.seconds, usual.seconds),
+        }
+    }
+
+    /// Adds rows for `baton config`.
+    pub(super) fn show(&self, rows: &mut TableRows<'_>) {
+        let usual = Limits::default();
+        rows.add("processes", self.processes, &usual.processes);
+        rows.add("memory_mb", self.memory_mb, &(usual.memory >> 20));
+        rows.add("files", self.files, &usual.files);
+        rows.add("free_space_mb", self.free_space_mb, &(usual.free_space >> 20));
+        rows.add("seconds", self.seconds, &usual.seconds);
+    }
 }
 
 impl SandboxTable {
+    pub(super) fn limits(&self) -> LimitsTable {
+        self.limits.clone()
+    }
+
     /// Returns the sandbox. A level that the file names is chosen; rules alone change the default.
     pub(super) fn choose(
         self,
@@ -92,6 +144,16 @@ mod tests {
         assert!(!rules.chosen && rules.policy.hosts == ["example.org"]);
         for wrong in ["write = ['cache']", "level = 'none'", "levels = 'off'"] {
             assert!(chosen(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_of_the_file_replace_the_usual_ones() {
+        let table: SandboxTable = toml::from_str("[limits]\nmemory_mb = 100\nseconds = 5").unwrap();
+        let usual = Limits::default();
+        assert_eq!(table.limits().limits(), Limits { memory: 100 << 20, seconds: 5, ..usual });
+        for wrong in ["[limits]\nprocesses = 0", "[limits]\nmemory = 1", "[limits]\nseconds = -1"] {
+            assert!(toml::from_str::<SandboxTable>(wrong).is_err(), "{wrong}");
         }
     }
 

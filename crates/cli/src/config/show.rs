@@ -94,6 +94,7 @@ fn in_force(config: Config) -> Rows {
         place,
         recovery,
         sandbox,
+        sandbox_limits,
         agent_limits,
         keep,
         file,
@@ -142,6 +143,7 @@ fn in_force(config: Config) -> Rows {
     };
     rows.push(row("sandbox.level", level.to_string(), sandbox.source.clone()));
     rows.push(row("sandbox.network", network.to_owned(), sandbox.source));
+    sandbox_limits.show(&mut TableRows { name: "sandbox.limits", file: &file, rows: &mut rows });
     rows.push(row("model.base_url", describe(&endpoint.value), endpoint.source));
     let model = model.unwrap_or(Sourced { value: "the endpoint's first".into(), source: "default".into() });
     rows.push(row("model.name", model.value, model.source));
@@ -268,6 +270,12 @@ mod tests {
         hide = ["/h"]
         network = "none"
         hosts = ["h.example"]
+        [sandbox.limits]
+        processes = 21
+        memory_mb = 22
+        files = 23
+        free_space_mb = 24
+        seconds = 25
         [agents]
         at_once = 4
         per_turn = 20
@@ -299,6 +307,7 @@ mod tests {
             "recovery",
             "agents",
             "sandbox",
+            "sandbox.limits",
         ];
         let mut seen = 0;
         for table in tables {
@@ -329,6 +338,7 @@ mod tests {
         };
         assert_eq!(row("store.keep"), Some(("forever", "default")));
         assert_eq!(row("recovery.unattended"), Some(("wait", "default")));
+        assert_eq!(row("sandbox.limits.processes"), Some(("1024", "default")));
         assert_eq!(row("agents.at_once"), Some(("16", "default")));
         assert_eq!(row("agents.per_turn"), Some(("100", "default")));
         assert_eq!(row("http.max_streams"), Some(("2048", "default")));

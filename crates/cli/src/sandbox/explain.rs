@@ -85,7 +85,9 @@ pub(super) fn explain(cli: &Cli, args: &ExplainSandboxArgs) -> anyhow::Result<Ex
 /// Whether a subject is a path: it looks like one, or there is a file of that name.
 fn is_path(subject: &str) -> bool {
     let is_url = subject.contains("://");
-    !is_url && (subject.contains('/') || subject.starts_with(['.', '~']) || Path::new(subject).exists())
+    let looks_like_a_host =
+        subject.contains(['.', ':']) && !subject.contains('/') && !subject.starts_with(['.', '~']);
+    !is_url && (!looks_like_a_host || Path::new(subject).exists())
 }
 
 fn path(trial: &Trial, Inside { ready, .. }: &Inside, subject: &str) -> Found {

@@ -14,7 +14,7 @@ pub(crate) async fn finding(choice: &SandboxChoice) -> Finding {
         let detail = "cannot find the path of this program, which builds the walls".to_owned();
         return Finding { what, state: State::Bad, detail, advice: None };
     };
-    let found = tokio::task::spawn_blocking(move || (host.support().clone(), Features::find(&host))).await;
+    let found = tokio::task::spawn_blocking(move || (host.support().clone(), Features::find())).await;
     match found {
         Ok((support, features)) => {
             let (state, possible, advice) = judge(&support, choice);

@@ -21,7 +21,7 @@ pub(crate) fn helper() -> Option<ExitCode> {
 /// Returns this system, with this program as the helper. Nothing is probed yet.
 pub(crate) fn host() -> Option<Host> {
     let program = Program { path: std::env::current_exe().ok()?, arguments: Vec::new() };
-    Some(Host::later(program, std::env::var_os("PATH")))
+    Some(Host::later(program))
 }
 
 /// Runs a command in the sandbox of the current directory, or explains what is in it.

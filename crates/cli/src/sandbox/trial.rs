@@ -29,6 +29,7 @@ pub(super) struct Trial {
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) judge: Judge,
     pub(super) held: PathBuf,
+    limits: Limits,
     places: Places,
     private: PathBuf,
     /// Locked while the private directory is used.
@@ -73,6 +74,7 @@ impl Trial {
             environment: options.environment,
             judge: baton_runtime::work::sandbox::judge(&engine_files),
             held,
+            limits: options.sandbox_limits,
             places,
             private,
             _lock: lock,
@@ -82,8 +84,7 @@ impl Trial {
     /// Decides where the command runs. A level that the system cannot enforce is an error: this command is there to try it.
     pub(super) async fn place(&self, watcher: Arc<dyn Watcher>) -> anyhow::Result<Option<Inside>> {
         let host = Arc::new(super::host().context("cannot find the path of this program")?);
-        let enclosure =
-            Enclosure::new(host, self.places.clone(), self.judge.clone(), Limits::default(), watcher);
+        let enclosure = Enclosure::new(host, self.places.clone(), self.judge.clone(), self.limits, watcher);
         let enclosure = Arc::new(enclosure);
         match enclosure.place(&self.choice, &self.cwd).await? {
             Place::Inside(ready) => Ok(Some(Inside { enclosure, ready })),

@@ -54,6 +54,7 @@ const SHELL: &str = "a shell or a login runs it";
 const ACCESS: &str = "it decides who may log in, and what is run then";
 const TOOL: &str = "a tool runs what is named there";
 const EDITOR: &str = "an editor or a shell acts on it when the directory is opened";
+const SERVICE: &str = "a service builds, tests or publishes what is named there";
 const AGENT: &str = "an agent acts on it when it is started there";
 
 /// Names of files and directories that are executed implicitly, wherever they are. Each entry is one path component or
@@ -179,6 +180,21 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".github", "plugin"], AGENT),
     (&[".mcp.json"], AGENT),
     (&[".agents"], AGENT),
+    (&[".baton"], AGENT),
+    (&[".github", "workflows"], SERVICE),
+    (&[".github", "actions"], SERVICE),
+    (&[".forgejo", "workflows"], SERVICE),
+    (&[".gitea", "workflows"], SERVICE),
+    (&[".gitlab-ci.yml"], SERVICE),
+    (&[".circleci"], SERVICE),
+    (&[".buildkite"], SERVICE),
+    (&[".woodpecker"], SERVICE),
+    (&[".woodpecker.yml"], SERVICE),
+    (&[".drone.yml"], SERVICE),
+    (&[".travis.yml"], SERVICE),
+    (&["azure-pipelines.yml"], SERVICE),
+    (&["bitbucket-pipelines.yml"], SERVICE),
+    (&["jenkinsfile"], SERVICE),
     (&[".github", "agents"], AGENT),
     (&[".github", "hooks"], AGENT),
     (&[".github", "extensions"], AGENT),

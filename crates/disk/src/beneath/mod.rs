@@ -16,7 +16,7 @@ mod temporary;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -247,6 +247,18 @@ impl Directory {
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path, Missing::Fail)?;
         Ok(rustix::fs::unlinkat(&parent, &name, AtFlags::empty())?)
+    }
+
+    /// Gives the owner of a directory all rights to it.
+    ///
+    /// # Errors
+    /// When it is absent, belongs to another user, or is [`Unusable`].
+    pub fn open_up(&self, path: &Path) -> io::Result<()> {
+        let directory = self.descend(&parts(path)?, directory_flags(), Missing::Fail)?;
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&directory)?.st_mode & 0o7777) | Mode::RWXU;
+        // A descriptor that is not for reading has no other way to change the mode.
+        let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        Ok(rustix::fs::chmod(link, mode)?)
     }
 
     /// Opens the parent directory of `path`, and returns it with the file name.

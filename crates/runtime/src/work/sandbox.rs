@@ -21,8 +21,8 @@ use baton_handle::Publisher;
 use baton_protocol::SessionId;
 use baton_protocol::event::SessionWarning;
 use baton_protocol::sandbox::{SandboxChoice, SandboxLevel, SandboxPolicy};
-use baton_sandbox::protected::Judge;
-use baton_sandbox::{Enclosure, Held, Host, Limits, Place, Places, Watcher};
+use baton_sandbox::protected::{Judge, Settings};
+use baton_sandbox::{Enclosure, Held, Host, Place, Places, Watcher};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
@@ -124,8 +124,13 @@ impl SessionSandbox {
                 proxy: Mutex::default(),
             });
             let places = places(&self.runtime, &self.files, &self.handle.id);
-            let enclosure =
-                Enclosure::new(host, places, judge(&self.runtime.engine_files), Limits::default(), watcher);
+            let enclosure = Enclosure::new(
+                host,
+                places,
+                judge(&self.runtime.engine_files),
+                self.runtime.options.sandbox_limits,
+                watcher,
+            );
             Some(Arc::new(enclosure))
         };
         self.enclosure.get_or_init(create).clone()
@@ -244,7 +249,11 @@ pub fn judge(engine_files: &Arc<[String]>) -> Judge {
             Territory { cwd: Path::new("/"), home: None, workspace: None, engine_files: &engine_files };
         territory.acts_by_itself(path).is_some()
     };
-    Judge::new(acts, baton_git::may_run_programs)
+    let settings = |text: &[u8]| Settings {
+        run: baton_git::may_run_programs(text),
+        names: baton_git::named_files(text),
+    };
+    Judge::new(acts, settings)
 }
 
 /// Brings what programs meet at the walls of a session's sandbox before the session.

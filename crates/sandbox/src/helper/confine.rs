@@ -10,25 +10,36 @@ use landlock::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Context, Failure, filter};
+use crate::features::landlock_version;
 use crate::plan::{Check, Plan, Walls};
 
 /// The newest Landlock that this program knows.
 const NEWEST: ABI = ABI::V6;
 /// The oldest Landlock that is enough alone: it knows truncation.
 const OLDEST: ABI = ABI::V3;
+/// The first version that keeps signals in.
+const SIGNALS: u8 = 6;
+
+/// Threads for each process that is allowed, on average.
+const THREADS: u64 = 8;
 
 /// Confines this process and all that it starts.
 pub(super) fn confine(plan: &Plan) -> Result<(), Failure> {
     plan.checks.iter().try_for_each(verify)?;
     limit(Resource::Nofile, plan.limits.files).context("cannot limit open files")?;
-    // Root is not limited by this; the watch counts.
-    limit(Resource::Nproc, plan.limits.processes).context("cannot limit processes")?;
+    // It counts threads, and root is not limited by it: the watch counts processes.
+    limit(Resource::Nproc, plan.limits.processes.saturating_mul(THREADS))
+        .context("cannot limit processes")?;
     // A pattern that names a program ignores a limit of 0, and 1 byte is no dump.
     limit(Resource::Core, 1).context("cannot forbid core dumps")?;
     // The kernel ends these first if memory is short. A wish: some containers forbid it.
     prefer_for_out_of_memory();
+    if plan.walls == Walls::Landlock {
+        drop_capabilities().context("cannot drop the capabilities of root")?;
+    }
     restrict_files(plan).context("cannot restrict files (Landlock)")?;
-    filter::apply(plan.walls)
+    let signals_are_walled = plan.walls == Walls::Namespaces || landlock_version() >= Some(SIGNALS);
+    filter::apply(plan.walls, signals_are_walled)
 }
 
 /// Checks that a mount is where it was planned: a program of an earlier call may have put a link there meanwhile.
@@ -56,6 +67,15 @@ fn limit(resource: Resource, limit: u64) -> io::Result<()> {
 #[expect(clippy::disallowed_methods, reason = "a process of its own, which may block")]
 fn prefer_for_out_of_memory() {
     drop(std::fs::write("/proc/self/oom_score_adj", "500"));
+}
+
+/// Gives up the rights of root beside the files that it owns. In namespaces, `bwrap` has done it.
+fn drop_capabilities() -> io::Result<()> {
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+    // Without it, root would have all of them again in the program that it starts.
+    set_no_new_privs(true)?;
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
 /// Behind the mounts, this is a second wall. Without them it is the only one, and has to be complete.

@@ -62,6 +62,7 @@ const DENIED: &[i64] = &[
     libc::SYS_swapoff,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_syslog,
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
@@ -118,12 +119,29 @@ const OPENS: &[(i64, u8)] = &[
     (libc::SYS_open, 1),
 ];
 
-/// Denies the calls, for this process and all that it starts.
-pub(super) fn apply(walls: Walls) -> Result<(), Failure> {
+/// Calls that look as if the kernel did not know them. Their flags and modes are behind a pointer, where no filter can look;
+/// programs fall back to `clone` and `openat`.
+const ABSENT: [i64; 2] = [libc::SYS_clone3, libc::SYS_openat2];
+
+/// Calls that send signals.
+const SIGNALS: [i64; 6] = [
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+];
+
+/// Denies the calls, for this process and all that it starts. Without a wall around signals, none can be sent.
+pub(super) fn apply(walls: Walls, signals_are_walled: bool) -> Result<(), Failure> {
     let build = || {
-        // The flags of `clone3` are behind a pointer, where no filter can look. The C library falls back to `clone`.
-        let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-        Ok::<_, BackendError>([program(denied(walls)?, libc::EPERM)?, program(absent, libc::ENOSYS)?])
+        let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
+        let mut denied = denied(walls)?;
+        if !signals_are_walled {
+            denied.extend(SIGNALS.iter().map(|call| (*call, Vec::new())));
+        }
+        Ok::<_, BackendError>([program(denied, libc::EPERM)?, program(absent, libc::ENOSYS)?])
     };
     let filters = build().map_err(io::Error::other).context("cannot build the filter of system calls")?;
     filters.iter().try_for_each(|filter| {

@@ -9,8 +9,10 @@ use rustix::process::Pid;
 use crate::control::Ended;
 use crate::plan::{Limits, Plan};
 
-/// How often processes are counted.
+/// How often everything is checked.
 const PERIOD: Duration = Duration::from_millis(200);
+/// How often the processes of root are counted, for whom the kernel has no limit.
+const MOMENT: Duration = Duration::from_millis(20);
 /// A call that has written less than this is not the one that filled the disk.
 const WRITTEN: u64 = 64 << 20;
 
@@ -26,12 +28,29 @@ pub(super) fn watch(plan: &Plan, end: impl FnOnce(Ended)) {
         .map(|(free, path)| (path, free))
         .collect();
     let page = rustix::param::page_size() as u64;
+    let is_root = rustix::process::geteuid().is_root();
     loop {
-        std::thread::sleep(PERIOD);
+        if is_root && !count_for(PERIOD, limits.processes) {
+            return end(Ended::Processes);
+        } else if !is_root {
+            std::thread::sleep(PERIOD);
+        }
         if let Some(by) = exceeded(&limits, began, &disks, page) {
             return end(by);
         }
     }
+}
+
+/// Counts the processes for a while. Returns whether they were never too many.
+fn count_for(time: Duration, limit: u64) -> bool {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::thread::sleep(MOMENT);
+        if processes().count() as u64 > limit {
+            return false;
+        }
+    }
+    true
 }
 
 fn exceeded(
