@@ -7,7 +7,6 @@ mod changes;
 mod client;
 mod cluster;
 mod config;
-mod discovery;
 mod doctor;
 mod file_limit;
 mod generated;
@@ -37,6 +36,7 @@ mod watch;
 
 use std::process::ExitCode;
 
+use baton_client::discovery;
 use baton_terminal as terminal;
 use clap::Parser;
 
