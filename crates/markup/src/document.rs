@@ -147,7 +147,6 @@ enum TextOf {
 struct Reader {
     done: Vec<Block>,
     open: Vec<Open>,
-    style: Inline,
     /// Number of open spans of each style: they can be nested.
     emphasis: usize,
     strong: usize,
