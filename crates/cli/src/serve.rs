@@ -31,6 +31,9 @@ use crate::{cluster, file_limit, logging, notify, setup, share, terminal};
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &args.model, None, &environment)?;
+    if args.detached {
+        rustix::process::setsid().context("cannot leave the session of the terminal")?;
+    }
     logging::start(&config);
     logging::report(&config, serve_configured(args, &config, &environment))
 }

@@ -139,7 +139,19 @@ impl Client {
     /// When the server cannot be reached, cannot be trusted, or refuses the request.
     pub async fn stream(&self, session: &str, after: u64) -> Result<EventStream, RequestFailure> {
         let request = self.http.get(format!("{}/api/sessions/{session}/events", self.base));
-        let request = request.header("accept", "text/event-stream").header("last-event-id", after);
+        self.events(request.header("last-event-id", after)).await
+    }
+
+    /// Streams the changes of all sessions.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, cannot be trusted, or refuses the request.
+    pub async fn feed(&self) -> Result<EventStream, RequestFailure> {
+        self.events(self.http.get(format!("{}/api/events", self.base))).await
+    }
+
+    async fn events(&self, request: reqwest::RequestBuilder) -> Result<EventStream, RequestFailure> {
+        let request = request.header("accept", "text/event-stream");
         Ok(EventStream {
             response: self.send(request).await?,
             // Baton's own server is trusted: events have no size limit.

@@ -1,5 +1,5 @@
 //! Clients of a server on this machine or another one: [`http`] is the API, [`discovery`] lists the servers of a home,
-//! [`locate`] finds the one of a session, [`reconnect`] finds it again.
+//! [`locate`] finds the one of a session, [`start`] starts one if there is none, [`reconnect`] counts attempts.
 //!
 //! `baton run`, `baton attach` and the terminal interface use it. It knows nothing of what they show.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
@@ -8,6 +8,7 @@ pub mod discovery;
 mod http;
 mod locate;
 mod reconnect;
+pub mod start;
 
 use std::path::PathBuf;
 

@@ -104,6 +104,12 @@ impl ServerLocator<'_> {
         self.client(run.or(server).context("no process serves the session any more")?)
     }
 
+    /// Whether the user named a server.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.url.is_some() || self.socket.is_some()
+    }
+
     fn named(&self) -> Option<anyhow::Result<Client>> {
         match (self.url, self.socket) {
             (Some(url), _) => {

@@ -251,6 +251,20 @@ impl Conversation {
         })
     }
 
+    /// Returns the conversation as Markdown, for a file.
+    #[must_use]
+    pub fn as_markdown(&self) -> String {
+        let part = |item: &Item| match &item.kind {
+            Kind::Prompt { text, .. } => format!("## {}\n\n", text.trim().replace('\n', "\n## ")),
+            Kind::Answer { text, .. } => format!("{}\n\n", text.trim()),
+            Kind::Tool(tool) => format!("- `{}` {}\n\n", tool.name, tool.what.replace('\n', " ")),
+            Kind::Agent { name, .. } => format!("- sub-agent {name}\n\n"),
+            Kind::Note { text, .. } => format!("> {}\n\n", text.trim().replace('\n', "\n> ")),
+            Kind::Reasoning(_) => String::new(),
+        };
+        self.items.iter().filter(|item| item.agent.is_none()).map(part).collect()
+    }
+
     /// Replaces everything by the last page of the history.
     pub fn open(&mut self, events: &[(u64, Event)], head: u64) {
         *self = Self { revisions: self.revisions + 1, ..Self::default() };
@@ -479,8 +493,7 @@ impl Conversation {
             Body::ToolPartialResult(part) => {
                 self.with_tool(part.tool_call_id.as_str(), |tool| {
                     tool.live.push_str(&part.partial_output);
-                    let surplus = tool.live.len().saturating_sub(MAX_LIVE);
-                    tool.live.drain(..tool.live.ceil_char_boundary(surplus));
+                    tool.live.drain(..tool_tail(&tool.live));
                 });
             }
             Body::ToolProgress(progress) => {
@@ -533,6 +546,7 @@ impl Conversation {
                 let text = "rewound to here".to_owned();
                 self.add_durable(seq, None, Kind::Note { text, tone: Tone::Quiet });
             }
+            body if body.kind() == "baton.stream_so_far" => self.stream_so_far(agent, body),
             body => {
                 if let Some((text, tone)) = note(body) {
                     self.add_durable(seq, agent, Kind::Note { text, tone });
@@ -581,6 +595,27 @@ impl Conversation {
         match &mut item.kind {
             Kind::Answer { text, .. } | Kind::Reasoning(text) => text.push_str(more),
             _ => {}
+        }
+    }
+
+    /// Replaces what is known of a stream by all of it so far: the reader joined late, or missed parts.
+    fn stream_so_far(&mut self, agent: Option<String>, body: &Body) {
+        let data = serde_json::to_value(body).unwrap_or_default()["data"].take();
+        let text = data["text"].as_str().unwrap_or_default();
+        let late = data["cut"] == true;
+        if let Some(id) = data["messageId"].as_str() {
+            let key = ItemKey::Message(id.to_owned());
+            self.unstream(&key);
+            self.stream(key, agent, Kind::Answer { text: String::new(), late }, text);
+        } else if let Some(id) = data["reasoningId"].as_str() {
+            let key = ItemKey::Reasoning(id.to_owned());
+            self.unstream(&key);
+            self.stream(key, agent, Kind::Reasoning(String::new()), text);
+        } else if let Some(id) = data["toolCallId"].as_str() {
+            self.with_tool(id, |tool| {
+                let from = tool_tail(text);
+                text[from..].clone_into(&mut tool.live);
+            });
         }
     }
 
@@ -640,6 +675,11 @@ impl Conversation {
             }
         }
     }
+}
+
+/// Returns where the end of an output begins that is kept.
+fn tool_tail(output: &str) -> usize {
+    output.ceil_char_boundary(output.len().saturating_sub(MAX_LIVE))
 }
 
 /// Returns the one line by which people recognise a call.

@@ -62,6 +62,8 @@ pub struct Drawn {
 pub enum Net {
     /// The session was opened: its state, the last events, and whether there are earlier ones.
     Opened(Box<SessionState>, Vec<(u64, SessionEvent)>, bool),
+    /// Something about the server that people should know.
+    Note(String),
     /// The stream of events is open.
     Connected,
     /// The connection broke, or could not be made.

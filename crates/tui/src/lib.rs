@@ -4,7 +4,7 @@
 //!   [`draw`] turns it into cells. All three are pure: time, size, focus and keys are events.
 //! * [`conversation`] folds the events of a session into items, [`layout`] turns items into rows, [`request`] the request that
 //!   waits. [`editor`] is the input box, [`keys`] the table of keys.
-//! * `shell` does the rest: the terminal, the network, the clock, the clipboard, the user's editor.
+//! * `shell` ([`run`]) does the rest: the terminal, the network, the clock, the clipboard, the user's editor.
 //!
 //! Text from outside is escaped in [`text`] and in `baton_markup` before it becomes a cell.
 
@@ -16,9 +16,11 @@ mod fold;
 pub mod keys;
 pub mod layout;
 pub mod request;
+mod shell;
 pub mod state;
 pub mod text;
 pub mod theme;
 pub mod wire;
 
 pub use self::fold::{COMMANDS, Command};
+pub use self::shell::{BoxFuture, Environment, Found, Left, Options, Servers, Start, run};

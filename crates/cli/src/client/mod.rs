@@ -7,7 +7,7 @@ mod screen;
 mod server_requests;
 
 pub(crate) use baton_client::{
-    AcceptedPrompt, Attempts, Client, EventStream, NotFound, RequestFailure, ServerLocator, SessionView,
+    AcceptedPrompt, Address, Attempts, Client, EventStream, NotFound, RequestFailure, ServerLocator, SessionView,
     StreamedEvent, user_of_terminal,
 };
 

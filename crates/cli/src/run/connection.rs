@@ -202,7 +202,7 @@ mod tests {
     use tokio::net::UnixListener;
 
     use super::*;
-    use baton_client::Address;
+    use crate::client::Address;
 
     /// How long the command waits for the next message before it does something else.
     const TICK: Duration = Duration::from_secs(1);

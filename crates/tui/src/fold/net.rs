@@ -28,6 +28,10 @@ impl State {
                 self.link = Link::Connected;
                 return vec![Effect::FetchState, Effect::FetchAllRequests];
             }
+            Net::Note(note) => {
+                self.say(&*note);
+                self.about.notes = vec![note];
+            }
             Net::Lost(why) => {
                 if !matches!(self.link, Link::Lost(..)) {
                     self.link = Link::Lost(self.now, why);
