@@ -51,7 +51,7 @@ struct Place {
 fn run(global: &Global, place: Place, start: Start) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(global, &ModelArgs::default(), None, &environment)?;
-    let home = config.home.value.clone();
+    let home = config.home.value;
     if place.url.is_none() && place.socket.is_none() {
         setup::check_home(&home)?;
     }
@@ -73,7 +73,11 @@ fn run(global: &Global, place: Place, start: Start) -> anyhow::Result<ExitCode> 
     let options = Options {
         servers: Arc::new(servers),
         start,
-        about: About { version: env!("CARGO_PKG_VERSION").to_owned(), home: text("HOME"), ..About::default() },
+        about: About {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            home: text("HOME"),
+            ..About::default()
+        },
         theme,
         mouse: true,
         cwd,
@@ -112,7 +116,8 @@ fn starter(global: &Global, home: &Path) -> anyhow::Result<Starter> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let home = absolute(home);
-    let mut arguments: Vec<OsString> = vec!["serve".into(), "--detached".into(), "--home".into(), home.clone().into()];
+    let mut arguments: Vec<OsString> =
+        vec!["serve".into(), "--detached".into(), "--home".into(), home.clone().into()];
     arguments.extend(["--socket".into(), home.join("baton.sock").into()]);
     let mut add = |flag: &str, value: Option<OsString>| {
         if let Some(value) = value {

@@ -55,7 +55,11 @@ struct Health {
 ///
 /// # Errors
 /// When the named server cannot be used, or none can be started; the message says why.
-pub async fn find_or_start(locator: &ServerLocator<'_>, starter: &Starter, version: &str) -> anyhow::Result<FoundServer> {
+pub async fn find_or_start(
+    locator: &ServerLocator<'_>,
+    starter: &Starter,
+    version: &str,
+) -> anyhow::Result<FoundServer> {
     if locator.is_named() {
         let client = locator.connect()?;
         let note = check(&client, version).await?;
@@ -119,13 +123,15 @@ fn printable(text: &str) -> String {
 fn start(starter: &Starter, home: &Path) -> anyhow::Result<bool> {
     baton_disk::private::create_dir_all(home).with_context(|| format!("cannot create {}", home.display()))?;
     let lock = home.join("start.lock");
-    let lock = baton_disk::private::append(&lock).with_context(|| format!("cannot open {}", lock.display()))?;
+    let lock =
+        baton_disk::private::append(&lock).with_context(|| format!("cannot open {}", lock.display()))?;
     rustix::fs::flock(&lock, FlockOperation::LockExclusive).context("cannot lock the home")?;
     if is_reachable(home) {
         return Ok(false);
     }
     let log = home.join("server.log");
-    let output = baton_disk::private::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+    let output =
+        baton_disk::private::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let errors = output.try_clone().context("cannot share the log")?;
     let mut command = Command::new(&starter.program);
     command.args(&starter.arguments).current_dir(home);

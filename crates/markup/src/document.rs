@@ -91,7 +91,7 @@ pub fn stable_length(text: &str) -> usize {
             match fence {
                 None => fence = Some(mark),
                 Some(open) if open.0 == mark.0 && mark.1 >= open.1 && is_only(trimmed, mark.0) => {
-                    fence = None
+                    fence = None;
                 }
                 Some(_) => {}
             }

@@ -563,7 +563,7 @@ impl Builder<'_> {
         match (tool.state, unfolded) {
             (_, true) => self.output(output, MAX_OUTPUT, false, Role::Dim),
             (ToolState::Running | ToolState::Waiting, false) => {
-                self.output(&tool.live, TAIL, true, Role::Dim)
+                self.output(&tool.live, TAIL, true, Role::Dim);
             }
             (ToolState::Failed, false) => self.output(&tool.result, TAIL, true, Role::Bad),
             (ToolState::Done, false) => {}

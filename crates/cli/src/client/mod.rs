@@ -7,8 +7,8 @@ mod screen;
 mod server_requests;
 
 pub(crate) use baton_client::{
-    AcceptedPrompt, Address, Attempts, Client, EventStream, NotFound, RequestFailure, ServerLocator, SessionView,
-    StreamedEvent, user_of_terminal,
+    AcceptedPrompt, Address, Attempts, Client, EventStream, NotFound, RequestFailure, ServerLocator,
+    SessionView, StreamedEvent, user_of_terminal,
 };
 
 use crate::terminal;

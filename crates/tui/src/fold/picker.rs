@@ -32,7 +32,7 @@ impl State {
                     Code::Enter => return self.choose(),
                     Code::Up => picker.selected = picker.selected.saturating_sub(1),
                     Code::Down | Code::Tab => {
-                        picker.selected = (picker.selected + 1).min(count.saturating_sub(1))
+                        picker.selected = (picker.selected + 1).min(count.saturating_sub(1));
                     }
                     Code::PageUp => picker.selected = picker.selected.saturating_sub(page),
                     Code::PageDown => picker.selected = (picker.selected + page).min(count.saturating_sub(1)),

@@ -403,7 +403,9 @@ impl Shell {
     fn export(&mut self) {
         let text = self.state.conversation.as_markdown();
         match outside::export(&self.cwd, &self.state.session.id, &text) {
-            Ok(path) => self.say(&format!("written to {}", crate::text::one_line(&path.display().to_string()))),
+            Ok(path) => {
+                self.say(&format!("written to {}", crate::text::one_line(&path.display().to_string())))
+            }
             Err(error) => self.say(&format!("cannot write: {error}")),
         }
     }

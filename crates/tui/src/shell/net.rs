@@ -210,7 +210,8 @@ impl Network {
                 Some(Net::Done(Asked::Change("withdrawn".into()), result(sent.map(|()| Value::Null))))
             }),
             Effect::Rewind(event, text) => self.ask(async move {
-                let sent = client.post::<Value>(&format!("{base}/rewind"), &json!({ "event": event }), None).await;
+                let sent =
+                    client.post::<Value>(&format!("{base}/rewind"), &json!({ "event": event }), None).await;
                 Some(Net::Done(Asked::Rewind(text), result(sent)))
             }),
             Effect::Command(typed) => self.ask(async move {
@@ -372,7 +373,10 @@ impl Follower {
                 id.clone()
             }
             None => {
-                let id = self.choose(&client, start).await.map_err(|error| Failure::Fatal(format!("{error:#}")))?;
+                let id = self
+                    .choose(&client, start)
+                    .await
+                    .map_err(|error| Failure::Fatal(format!("{error:#}")))?;
                 *session = Some(id.clone());
                 id
             }
@@ -430,7 +434,8 @@ impl Follower {
     async fn open(&self, client: &Client, id: &str) -> Result<u64, RequestFailure> {
         let state: SessionState = client.get(&format!("/api/sessions/{id}/state")).await?;
         let before = i64::MAX;
-        let page: Page = client.get(&format!("/api/sessions/{id}/events?before={before}&limit={PAGE}")).await?;
+        let page: Page =
+            client.get(&format!("/api/sessions/{id}/events?before={before}&limit={PAGE}")).await?;
         let last = page.events.last().map_or(0, |numbered| numbered.seq);
         self.tell(Net::Opened(Box::new(state), events(&page), page.has_more)).await;
         Ok(last)

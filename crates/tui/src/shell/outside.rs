@@ -32,7 +32,9 @@ impl Environment {
         if self.in_tmux {
             return b"\x07".to_vec();
         }
-        if has(&["kitty", "ghostty"], &self.term) || has(&["iTerm", "WezTerm", "ghostty", "Warp"], &self.program) {
+        if has(&["kitty", "ghostty"], &self.term)
+            || has(&["iTerm", "WezTerm", "ghostty", "Warp"], &self.program)
+        {
             return format!("\x1b]9;{text}\x07").into_bytes();
         }
         if has(&["foot", "rxvt"], &self.term) {
@@ -55,7 +57,11 @@ impl Environment {
 #[expect(clippy::disallowed_methods, reason = "called on a thread of its own")]
 fn copy_with_tmux(text: &str) -> bool {
     let mut command = Command::new("tmux");
-    command.args(["load-buffer", "-w", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(["load-buffer", "-w", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return false };
     let written = child.stdin.take().is_some_and(|mut stdin| stdin.write_all(text.as_bytes()).is_ok());
     written && child.wait().is_ok_and(|status| status.success())

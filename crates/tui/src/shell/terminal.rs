@@ -135,9 +135,9 @@ fn paint(
         }
         // Terminals disagree about the width of some graphemes, and leave parts of them behind: such rows are written whole.
         let is_odd = |cell: &Cell| cell.symbol().len() > 1 && !is_plain(cell.symbol());
-        let odd = columns.clone().any(|x| {
-            is_odd(&after[(x, y)]) || before.is_some_and(|before| is_odd(&before[(x, y)]))
-        });
+        let odd = columns
+            .clone()
+            .any(|x| is_odd(&after[(x, y)]) || before.is_some_and(|before| is_odd(&before[(x, y)])));
         let mut skip = 0;
         let cells: Vec<(u16, u16, Cell)> = columns
             .filter_map(|x| {
@@ -156,7 +156,6 @@ fn paint(
         }
         backend.draw(cells.iter().map(|(x, y, cell)| (*x, *y, cell)))?;
     }
-    drop(backend);
     if let Some((x, y)) = cursor {
         write!(out, "\x1b[{};{}H\x1b[?25h", y + 1, x + 1)?;
     }
