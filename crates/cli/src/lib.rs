@@ -7,10 +7,10 @@ mod changes;
 mod client;
 mod cluster;
 mod config;
-mod discovery;
 mod doctor;
 mod file_limit;
 mod generated;
+mod interface;
 mod landing;
 mod logging;
 mod mcp;
@@ -37,6 +37,7 @@ mod watch;
 
 use std::process::ExitCode;
 
+use baton_client::discovery;
 use baton_terminal as terminal;
 use clap::Parser;
 
@@ -68,6 +69,7 @@ pub fn main() -> ExitCode {
 fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         None if cli.sdk.are_used() => sdk::serve(cli),
+        None if terminal::is_interactive() => interface::open(cli),
         None => {
             OVERVIEW.lines().for_each(terminal::line);
             Ok(ExitCode::from(2))
@@ -77,6 +79,9 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Link(args)) => people::link(cli, args),
         Some(Command::People(Group(command))) => people::people(cli, command),
         Some(Command::Notify(command)) => notify::notify(cli, command),
+        Some(Command::Attach(args)) if args.is_full_screen() && terminal::is_interactive() => {
+            interface::attach(cli, args)
+        }
         Some(Command::Attach(args)) => attach::attach(cli, args),
         Some(Command::Sandbox(Group(command))) => sandbox::sandbox(cli, command),
         Some(Command::Record(args)) => record::record(args),

@@ -16,6 +16,7 @@ use baton_crush::{HttpShare, WorkspaceOptions};
 use baton_http::{HttpDoor, HttpListener, HttpOptions, TlsIdentity, WebApp};
 use baton_notify::{Courier, Notifier};
 use baton_people::People;
+use baton_providers::ServerEndpoint;
 use baton_rpc::{RpcDoor, RpcOptions};
 use baton_runtime::Runtime;
 use baton_runtime::cluster::Recovery;
@@ -30,6 +31,9 @@ use crate::{cluster, file_limit, logging, notify, setup, share, terminal};
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &args.model, None, &environment)?;
+    if args.detached {
+        rustix::process::setsid().context("cannot leave the session of the terminal")?;
+    }
     logging::start(&config);
     logging::report(&config, serve_configured(args, &config, &environment))
 }
@@ -80,7 +84,7 @@ fn serve_configured(
         let courier =
             notify::courier(config, environment, server.store.clone(), people.clone(), token.as_deref())?;
         let listeners = Listeners::open(args, config, &server, doors, people, courier).await?;
-        let running = listeners.running_server(token_file).with_endpoint(&config.endpoint.value);
+        let running = listeners.running_server(token_file, &config.endpoint.value);
         let published = running.publish(&config.home.value)?;
         listeners.announce(config, token_file);
         for note in &notes {
@@ -298,10 +302,11 @@ impl Listeners {
         Some(url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"))
     }
 
-    fn running_server(&self, token_file: Option<&Path>) -> RunningServer {
+    fn running_server(&self, token_file: Option<&Path>, endpoint: &ServerEndpoint) -> RunningServer {
         let token_file = token_file.filter(|_| self.token.is_some()).map(Path::to_owned);
         let server = RunningServer::new(self.local_url(), self.socket.clone(), token_file);
-        RunningServer { page: self.page.clone(), ..server }
+        let endpoint = Some(config::published(&server, endpoint));
+        RunningServer { page: self.page.clone(), endpoint, ..server }
     }
 
     /// Prints a one-time login link with its QR code, on a terminal only: a reader of the log must not be able to log in.

@@ -82,7 +82,7 @@ pub fn markdown(text: &str, top: HeadingLevel) -> String {
 
 /// Whether a line opens more blocks than people do. Each block costs a tag, and the parser visits all open blocks in each line:
 /// a megabyte of `>` would be thirty megabytes of tags.
-fn nests_deeply(text: &str) -> bool {
+pub(crate) fn nests_deeply(text: &str) -> bool {
     text.lines().any(|line| opened_blocks(line).nth(MAX_BLOCKS).is_some() && !is_rule(line))
 }
 
@@ -120,7 +120,7 @@ fn below(level: HeadingLevel, top: HeadingLevel) -> HeadingLevel {
 }
 
 /// Whether a link leads to a page or a mailbox. One that begins with a blank is written as `%20https://...`, a page of our own.
-fn is_harmless(url: &str) -> bool {
+pub(crate) fn is_harmless(url: &str) -> bool {
     let lower = url.to_lowercase();
     ["https://", "http://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
 }

@@ -93,6 +93,12 @@ pub fn escaped_output() -> Box<dyn Write> {
     Box::new(std::io::BufWriter::new(std::io::stdout()))
 }
 
+/// Whether somebody can type and see: standard input and output are terminals.
+#[must_use]
+pub fn is_interactive() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
 /// Whether standard output is a terminal.
 pub fn output_is_terminal() -> bool {
     std::io::stdout().is_terminal()

@@ -173,6 +173,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("page", &[]),
     // Backups, services: they know the home and its store, and no live session.
     ("ops", &["disk", "json", "protocol", "store"]),
+    // Clients of the HTTP API: they find servers, and see no session but through the API.
+    ("client", &["disk", "history", "json", "model", "protocol", "store"]),
     // The command line, and the program, which tests the whole.
     ("baton", &["cli"]),
     (
@@ -180,6 +182,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "addons",
             "allocator",
+            "client",
             "core",
             "crush",
             "disk",
@@ -217,7 +220,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Files that read JSON without the limits of `baton_json`.
 const WITHOUT_LIMITS: &[&str] = &[
     // JSON that Baton wrote: stored events and documents, messages of peers, replies of its own server.
-    "cli/src/client/http.rs",
+    "client/src/http.rs",
     "files/src/json_file.rs",
     "files/src/mirror.rs",
     "files/src/tokens.rs",
@@ -263,7 +266,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tower", &["http"]),
     ("utoipa", &["http"]),
     // HTTP clients: model providers, and commands that talk to a server.
-    ("reqwest", &["cli", "model"]),
+    ("reqwest", &["client", "model"]),
     ("tokio-tungstenite", &["model", "testkit"]),
     ("tower-layer", &["model"]),
     ("tower-service", &["model"]),
@@ -272,7 +275,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["sql", "store"]),
     ("tokio-postgres", &["postgres"]),
     // The command line: flags, configuration, errors for people, logs.
-    ("anyhow", &["cli"]),
+    ("anyhow", &["cli", "client"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),

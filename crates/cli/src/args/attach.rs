@@ -15,6 +15,9 @@ Examples:
   echo 'run the tests' | baton attach 3f2a  send a prompt, wait for its outcome
   BATON_TOKEN=... baton attach --url https://baton.example:8443
 
+On a terminal, it opens the full-screen interface, and starts a server if none runs; `?` shows its keys. With --plain, \
+--read-only, --json, --history or a pipe, it prints lines instead, and needs a running server:
+
 A line that you type is a prompt, or the answer if you are asked something; during a turn it steers the turn. Ctrl-C \
 cancels the running turn; a second Ctrl-C leaves. When the server restarts, the client reconnects without missing events.
 
@@ -28,15 +31,18 @@ pub struct AttachArgs {
     /// Create a session in this directory
     #[arg(long, conflicts_with_all = ["session", "read_only"])]
     pub new: bool,
+    /// Print lines instead of opening the full-screen interface: for screen readers, and to keep the terminal's own scrollback
+    #[arg(long)]
+    pub plain: bool,
     /// Watch only: no prompts, no answers, no cancel
     #[arg(long, visible_alias = "watch")]
     pub read_only: bool,
     /// Print every event as a line of JSON
     #[arg(long)]
     pub json: bool,
-    /// Show this many of the last events first
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    pub history: u64,
+    /// Show this many of the last events first [default: 200]
+    #[arg(long, value_name = "N")]
+    pub history: Option<u64>,
     /// Connect to the server's HTTP API at this address [default: the server of this home]
     #[arg(long, value_name = "URL", value_parser = api_address)]
     pub url: Option<String>,
@@ -49,4 +55,19 @@ pub struct AttachArgs {
     /// Read the server's token from this file [env: BATON_TOKEN holds the token itself]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+}
+
+/// Events that are shown first.
+const HISTORY: u64 = 200;
+
+impl AttachArgs {
+    /// Whether the full-screen interface is wanted, if there is a terminal.
+    pub fn is_full_screen(&self) -> bool {
+        !self.plain && !self.read_only && !self.json && self.history.is_none()
+    }
+
+    /// Returns how many of the last events are shown first.
+    pub fn history(&self) -> u64 {
+        self.history.unwrap_or(HISTORY)
+    }
 }

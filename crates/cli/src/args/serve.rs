@@ -64,6 +64,9 @@ pub struct ServeArgs {
     /// Level of the sandbox of commands, in sessions that have none of their own: read-only, workspace or off
     #[arg(long, value_name = "LEVEL")]
     pub sandbox: Option<SandboxLevel>,
+    /// Run in a session of its own, so that closing the terminal does not end it.
+    #[arg(long, hide = true)]
+    pub detached: bool,
     /// The other servers.
     #[command(flatten)]
     pub peer: PeerArgs,

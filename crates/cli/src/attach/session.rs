@@ -81,7 +81,7 @@ impl<'a> AttachedSession<'a> {
             was_connected: false,
             activity: Activity::of_prompt(Instant::now()),
             is_of_run: locator.is_run(&session.id),
-            cursor: session.head.saturating_sub(args.history),
+            cursor: session.head.saturating_sub(args.history()),
             head: session.head,
             busy: session.busy,
             cancelling: false,

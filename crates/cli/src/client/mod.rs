@@ -1,95 +1,22 @@
-//! Code shared by the commands that use a server: [`http`] is its API, [`locate`] finds it, [`reconnect`] finds it again,
-//! [`requests`] are its questions to the user, [`answers`] what the user types, [`screen`] shows events, in the words of
-//! [`watch`](crate::watch).
+//! Code shared by the commands that use a server through `baton_client`: [`requests`] are its questions to the user,
+//! [`answers`] what the user types, [`screen`] shows events, in the words of [`watch`](crate::watch).
 
 mod answers;
-mod http;
-mod locate;
-mod reconnect;
 mod requests;
 mod screen;
 mod server_requests;
 
-use std::path::PathBuf;
-
-use serde::Deserialize;
+pub(crate) use baton_client::{
+    AcceptedPrompt, Address, Attempts, Client, EventStream, NotFound, RequestFailure, ServerLocator,
+    SessionView, StreamedEvent, user_of_terminal,
+};
 
 use crate::terminal;
-
 pub(crate) use crate::watch::Activity;
 
 pub(crate) use self::answers::Reply;
-pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
-pub(crate) use self::locate::ServerLocator;
-pub(crate) use self::reconnect::Attempts;
 pub(crate) use self::requests::{PendingList, PendingRequest, TRUST_TOOL, is_about_requests};
 pub(crate) use self::screen::{Detail, Screen};
-
-/// A session in a server's list.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct SessionView {
-    pub(crate) id: String,
-    pub(crate) title: Option<String>,
-    pub(crate) cwd: Option<String>,
-    pub(crate) head: u64,
-    pub(crate) busy: bool,
-    /// The process that holds the session, if it is another one than the server.
-    pub(crate) held_by: Option<Holder>,
-    /// Model or engine of the session, if it has chosen one.
-    #[serde(default)]
-    pub(crate) model: Option<String>,
-}
-
-/// A process that holds a session.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Holder {
-    pub(crate) pid: u32,
-}
-
-#[derive(Deserialize)]
-struct SessionList {
-    sessions: Vec<SessionView>,
-}
-
-/// A prompt that was accepted.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct AcceptedPrompt {
-    pub(crate) prompt_id: String,
-}
-
-impl Client {
-    /// Lists all sessions, last changed first.
-    pub(crate) async fn sessions(&self) -> Result<Vec<SessionView>, RequestFailure> {
-        Ok(self.get::<SessionList>("/api/sessions?limit=10000").await?.sessions)
-    }
-
-    /// Finds a session by its id or a unique prefix of it.
-    pub(crate) async fn find(&self, wanted: &str) -> anyhow::Result<SessionView> {
-        let mut all = self.sessions().await?;
-        if let Some(exact) = all.iter().position(|session| session.id == *wanted) {
-            return Ok(all.swap_remove(exact));
-        }
-        all.retain(|session| session.id.starts_with(wanted));
-        match all.len() {
-            0 => Err(NotFound::Session(wanted.to_owned()).into()),
-            1 => Ok(all.swap_remove(0)),
-            _ => anyhow::bail!("{wanted:?} matches several sessions; give more of the id"),
-        }
-    }
-}
-
-/// Error for a server or session that does not exist.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotFound {
-    #[error("no running server for {}; start one with `baton serve`, or set --url or --socket", .home.display())]
-    Server { home: PathBuf },
-    #[error("no session {0:?} on the server; `baton sessions list` shows all")]
-    Session(String),
-    #[error("no sessions yet; create one with `baton attach --new`")]
-    AnySession,
-}
 
 /// Returns a session's id for a note to people: on a terminal, the beginning of a generated id, with which all commands find
 /// the session, so that the note fits on a line.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_client::discovery::{PublishedEndpoint, RunningServer};
 use baton_protocol::provider::{AzureConfig, ProviderConfig, ProviderKind, ProviderTransport, WireApi};
 use baton_providers::ServerEndpoint;
 use serde::Deserialize;
@@ -154,7 +155,7 @@ fn provider(kind: ProviderKind, url: &str, key: Option<&str>) -> ProviderConfig 
 }
 
 /// A salted digest of an endpoint with its key, by which two processes find out whether they use the same one.
-pub(crate) fn fingerprint(endpoint: &ServerEndpoint, salt: &str) -> String {
+fn fingerprint(endpoint: &ServerEndpoint, salt: &str) -> String {
     let text = match endpoint {
         ServerEndpoint::Demo => "demo".to_owned(),
         ServerEndpoint::Copilot { url, token } => {
@@ -165,6 +166,15 @@ pub(crate) fn fingerprint(endpoint: &ServerEndpoint, salt: &str) -> String {
     };
     let digest = ring::digest::digest(&ring::digest::SHA256, format!("{salt}\n{text}").as_bytes());
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Describes the endpoint of sessions without their own, for other processes. The fingerprint is salted with the server's random
+/// id: it reveals neither the key nor which servers share one.
+pub(crate) fn published(server: &RunningServer, endpoint: &ServerEndpoint) -> PublishedEndpoint {
+    PublishedEndpoint {
+        description: describe(endpoint),
+        fingerprint: fingerprint(endpoint, &server.owner.server),
+    }
 }
 
 /// Describes an endpoint without its secrets.

@@ -41,7 +41,7 @@ use crate::args::{Global, LogFormat, ModelArgs};
 use crate::logging;
 use crate::tool_environment::ToolsTable;
 
-pub(crate) use self::endpoint::{describe, fingerprint};
+pub(crate) use self::endpoint::{describe, published};
 pub(crate) use self::environment::Environment;
 pub(crate) use self::sandbox::with_level;
 pub(crate) use self::show::show;

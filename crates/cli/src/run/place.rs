@@ -243,7 +243,7 @@ pub(super) enum EndpointChoice {
 /// Chooses the endpoint of a session in a server: the server's, unless this command is configured with another one.
 fn endpoint_for(server: &RunningServer, config: &Config, args: &RunArgs) -> EndpointChoice {
     let own = &config.endpoint.value;
-    let is_same = || server.endpoint.as_ref().is_some_and(|of| of.fingerprint == server.fingerprint_of(own));
+    let is_same = || server.endpoint.as_ref() == Some(&config::published(server, own));
     let is_default = config.endpoint.source == "default";
     match own {
         // An engine brings its own model, and without any configuration the server's is better than the demo model.

@@ -14,14 +14,14 @@ const DELAYS: [Duration; 4] =
 
 /// Attempts to reconnect since a connection was lost.
 #[derive(Debug, Default)]
-pub(crate) struct Attempts {
+pub struct Attempts {
     failures: usize,
     since: Option<Instant>,
 }
 
 impl Attempts {
     /// Counts a failure. Returns the delay before the next attempt.
-    pub(crate) fn fail(&mut self) -> Duration {
+    pub fn fail(&mut self) -> Duration {
         let delay = DELAYS[self.failures.min(DELAYS.len() - 1)];
         self.failures += 1;
         self.since.get_or_insert_with(Instant::now);
@@ -29,14 +29,18 @@ impl Attempts {
     }
 
     /// Returns the time since the first failure.
-    pub(crate) fn duration(&self) -> Duration {
+    #[must_use]
+    pub fn duration(&self) -> Duration {
         self.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 }
 
 impl Client {
     /// Asks a restarted server to continue the pending work of a session.
-    pub(crate) async fn resume(&self, session: &str) -> Result<(), RequestFailure> {
+    ///
+    /// # Errors
+    /// When the server cannot be reached.
+    pub async fn resume(&self, session: &str) -> Result<(), RequestFailure> {
         match self.post::<Value>(&format!("/api/sessions/{session}/resume"), &json!({}), None).await {
             // Another process holds the session, and continues it.
             Ok(_) | Err(RequestFailure::Refused { .. }) => Ok(()),

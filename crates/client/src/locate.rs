@@ -9,23 +9,27 @@ use crate::discovery::{self, ProcessRole, RunningServer};
 
 /// Finds servers. Used again after a lost connection: a restarted server may listen at another address.
 #[derive(Clone, Copy)]
-pub(crate) struct ServerLocator<'a> {
+pub struct ServerLocator<'a> {
     /// Address given by the user.
-    pub(crate) url: Option<&'a str>,
+    pub url: Option<&'a str>,
     /// Socket file given by the user.
-    pub(crate) socket: Option<&'a Path>,
+    pub socket: Option<&'a Path>,
     /// File with the token, given by the user.
-    pub(crate) token_file: Option<&'a Path>,
-    pub(crate) home: &'a Path,
+    pub token_file: Option<&'a Path>,
+    /// The home whose server is meant.
+    pub home: &'a Path,
     /// File with certificates to trust, given by the user.
-    pub(crate) ca: Option<&'a Path>,
+    pub ca: Option<&'a Path>,
     /// The token itself.
-    pub(crate) token: Option<&'a str>,
+    pub token: Option<&'a str>,
 }
 
 impl ServerLocator<'_> {
     /// Connects to the named server, the server of this home, or else the newest `baton run` of it.
-    pub(crate) fn connect(&self) -> anyhow::Result<Client> {
+    ///
+    /// # Errors
+    /// When none runs, or its address cannot be used.
+    pub fn connect(&self) -> anyhow::Result<Client> {
         if let Some(named) = self.named() {
             return named;
         }
@@ -44,7 +48,8 @@ impl ServerLocator<'_> {
     }
 
     /// The session of the newest `baton run`, if no server of this home runs.
-    pub(crate) fn session_of_run(&self) -> Option<String> {
+    #[must_use]
+    pub fn session_of_run(&self) -> Option<String> {
         let running = RunningServer::all(self.home);
         let is_alone =
             self.named().is_none() && !running.iter().any(|server| server.role == ProcessRole::Server);
@@ -52,7 +57,10 @@ impl ServerLocator<'_> {
     }
 
     /// Connects to the `baton run` or the other server that holds a session; none if the connected server can serve it.
-    pub(crate) fn connect_to_holder(&self, session: &SessionView) -> anyhow::Result<Option<Client>> {
+    ///
+    /// # Errors
+    /// When no process can serve the session.
+    pub fn connect_to_holder(&self, session: &SessionView) -> anyhow::Result<Option<Client>> {
         if self.url.is_some() || self.socket.is_some() {
             return Ok(None);
         }
@@ -75,13 +83,17 @@ impl ServerLocator<'_> {
     }
 
     /// Whether a `baton run` of this home holds a session.
-    pub(crate) fn is_run(&self, session: &str) -> bool {
+    #[must_use]
+    pub fn is_run(&self, session: &str) -> bool {
         let of_run = |server: &RunningServer| server.session.as_deref() == Some(session);
         self.named().is_none() && RunningServer::all(self.home).iter().any(of_run)
     }
 
     /// Connects to the process that serves a session now; an error if none does.
-    pub(crate) fn connect_for(&self, session: &str) -> anyhow::Result<Client> {
+    ///
+    /// # Errors
+    /// When none does, or its address cannot be used.
+    pub fn connect_for(&self, session: &str) -> anyhow::Result<Client> {
         if let Some(named) = self.named() {
             return named;
         }
@@ -90,6 +102,12 @@ impl ServerLocator<'_> {
         let server =
             running.iter().find(|server| server.role == ProcessRole::Server && server.is_reachable());
         self.client(run.or(server).context("no process serves the session any more")?)
+    }
+
+    /// Whether the user named a server.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.url.is_some() || self.socket.is_some()
     }
 
     fn named(&self) -> Option<anyhow::Result<Client>> {
@@ -104,7 +122,10 @@ impl ServerLocator<'_> {
     }
 
     /// Connects to a server. Its socket file is preferred to its port, because it needs no token.
-    pub(crate) fn client(&self, server: &RunningServer) -> anyhow::Result<Client> {
+    ///
+    /// # Errors
+    /// When it has no HTTP address, or its token cannot be read.
+    pub fn client(&self, server: &RunningServer) -> anyhow::Result<Client> {
         match (&server.socket, &server.url) {
             (Some(socket), _) => self.socket_client(socket),
             (None, Some(url)) => {

@@ -17,28 +17,38 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(45);
 
 /// The address of an HTTP API.
 #[derive(Debug, Clone)]
-pub(crate) enum Address {
+pub enum Address {
+    /// A base URL.
     Url(String),
+    /// A socket file.
     Socket(PathBuf),
 }
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestFailure {
+pub enum RequestFailure {
     /// Nothing listens, or the connection broke; can be retried.
     #[error("cannot reach the server: {0}")]
     Unreachable(String),
     /// The server's certificate is not trusted, or does not name the server.
     #[error("the server cannot be trusted: {problem}; {advice}", advice = what_to_do(.problem))]
-    Untrusted { problem: CertificateProblem },
+    Untrusted {
+        /// What is wrong with the certificate.
+        problem: CertificateProblem,
+    },
     /// The server refused the request.
     #[error("{message}")]
-    Refused { code: String, message: String },
+    Refused {
+        /// For programs.
+        code: String,
+        /// For people.
+        message: String,
+    },
 }
 
 /// A connection pool to one server, with its token.
 #[derive(Clone)]
-pub(crate) struct Client {
+pub struct Client {
     http: reqwest::Client,
     base: String,
     token: Option<String>,
@@ -47,20 +57,19 @@ pub(crate) struct Client {
 }
 
 /// An event of a stream.
-pub(crate) struct StreamedEvent {
+pub struct StreamedEvent {
     /// Position in the session's sequence; none for an ephemeral event.
-    pub(crate) seq: Option<u64>,
+    pub seq: Option<u64>,
     /// The event, as JSON.
-    pub(crate) json: String,
+    pub json: String,
 }
 
 impl Client {
     /// Creates a client. `certificates` are trusted in addition to the system's (PEM).
-    pub(crate) fn new(
-        address: Address,
-        token: Option<String>,
-        certificates: Option<&[u8]>,
-    ) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// When a certificate cannot be used.
+    pub fn new(address: Address, token: Option<String>, certificates: Option<&[u8]>) -> anyhow::Result<Self> {
         let tls = match certificates {
             Some(pem) => baton_model::http::tls_config_trusting(pem)?,
             None => baton_model::http::tls_config()?,
@@ -79,13 +88,20 @@ impl Client {
         Ok(Self { http: builder.build()?, base, token, user: user_of_terminal() })
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RequestFailure> {
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, cannot be trusted, or refuses the request.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RequestFailure> {
         let request = self.http.get(format!("{}{path}", self.base));
         parse(self.send(request).await?).await
     }
 
     /// Posts a body. With an idempotency key, a retry after a failure has no second effect.
-    pub(crate) async fn post<T: DeserializeOwned>(
+    ///
+    /// # Errors
+    /// When the server cannot be reached, cannot be trusted, or refuses the request.
+    pub async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &Value,
@@ -100,25 +116,42 @@ impl Client {
     }
 
     /// Changes a resource.
-    pub(crate) async fn patch<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &Value,
-    ) -> Result<T, RequestFailure> {
+    ///
+    /// # Errors
+    /// When the server cannot be reached, cannot be trusted, or refuses the request.
+    pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, RequestFailure> {
         let request = self.http.patch(format!("{}{path}", self.base));
         let request = request.header("content-type", "application/json").body(body.to_string());
         parse(self.send(request).await?).await
     }
 
     /// Deletes a resource.
-    pub(crate) async fn delete(&self, path: &str) -> Result<(), RequestFailure> {
+    ///
+    /// # Errors
+    /// When the server cannot be reached, cannot be trusted, or refuses the request.
+    pub async fn delete(&self, path: &str) -> Result<(), RequestFailure> {
         self.send(self.http.delete(format!("{}{path}", self.base))).await.map(drop)
     }
 
     /// Streams a session's events after a position.
-    pub(crate) async fn stream(&self, session: &str, after: u64) -> Result<EventStream, RequestFailure> {
+    ///
+    /// # Errors
+    /// When the server cannot be reached, cannot be trusted, or refuses the request.
+    pub async fn stream(&self, session: &str, after: u64) -> Result<EventStream, RequestFailure> {
         let request = self.http.get(format!("{}/api/sessions/{session}/events", self.base));
-        let request = request.header("accept", "text/event-stream").header("last-event-id", after);
+        self.events(request.header("last-event-id", after)).await
+    }
+
+    /// Streams the changes of all sessions.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, cannot be trusted, or refuses the request.
+    pub async fn feed(&self) -> Result<EventStream, RequestFailure> {
+        self.events(self.http.get(format!("{}/api/events", self.base))).await
+    }
+
+    async fn events(&self, request: reqwest::RequestBuilder) -> Result<EventStream, RequestFailure> {
+        let request = request.header("accept", "text/event-stream");
         Ok(EventStream {
             response: self.send(request).await?,
             // Baton's own server is trusted: events have no size limit.
@@ -208,13 +241,14 @@ fn what_to_do(problem: &CertificateProblem) -> String {
 }
 
 /// Returns the name of the user, as the login has set it; empty if it is unknown, or no text for a header.
-pub(crate) fn user_of_terminal() -> String {
+#[must_use]
+pub fn user_of_terminal() -> String {
     let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     user.filter(|user| user.chars().all(|c| c.is_ascii_graphic())).unwrap_or_default()
 }
 
 /// An open event stream.
-pub(crate) struct EventStream {
+pub struct EventStream {
     response: reqwest::Response,
     parser: sse::Parser,
     events: VecDeque<sse::SseEvent>,
@@ -222,7 +256,10 @@ pub(crate) struct EventStream {
 
 impl EventStream {
     /// Waits for the next event; none when the server ended the stream. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Result<Option<StreamedEvent>, RequestFailure> {
+    ///
+    /// # Errors
+    /// When the connection broke.
+    pub async fn next(&mut self) -> Result<Option<StreamedEvent>, RequestFailure> {
         loop {
             if let Some(sse::SseEvent { id, data, .. }) = self.events.pop_front() {
                 return Ok(Some(StreamedEvent { seq: id.and_then(|id| id.parse().ok()), json: data }));

@@ -9,11 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use baton_history::owner;
-use baton_providers::ServerEndpoint;
 use baton_store::Owner;
 use serde::{Deserialize, Serialize};
-
-use crate::config;
 
 const ROOT: u32 = 0;
 
@@ -23,7 +20,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// What a process serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum ProcessRole {
+pub enum ProcessRole {
     /// All sessions of the home, until it is stopped.
     #[default]
     Server,
@@ -33,38 +30,40 @@ pub(crate) enum ProcessRole {
 
 /// The model endpoint of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PublishedEndpoint {
+pub struct PublishedEndpoint {
     /// For people, without secrets.
-    pub(crate) description: String,
+    pub description: String,
     /// Tells whether another endpoint is the same, with the same key.
-    pub(crate) fingerprint: String,
+    pub fingerprint: String,
 }
 
 /// The addresses of a running server. Holds no secret: the token stays in its own file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct RunningServer {
-    pub(crate) owner: Owner,
+pub struct RunningServer {
+    /// The process.
+    pub owner: Owner,
     /// Address of the HTTP API.
-    pub(crate) url: Option<String>,
+    pub url: Option<String>,
     /// Socket file of the HTTP API.
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
     /// File with the token, if clients need one.
-    pub(crate) token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
     /// URL of the page, as other machines reach it.
     #[serde(default)]
-    pub(crate) page: Option<String>,
+    pub page: Option<String>,
+    /// What it serves.
     #[serde(default)]
-    pub(crate) role: ProcessRole,
+    pub role: ProcessRole,
     /// The one session of a run.
     #[serde(default)]
-    pub(crate) session: Option<String>,
+    pub session: Option<String>,
     /// The endpoint of sessions without their own.
     #[serde(default)]
-    pub(crate) endpoint: Option<PublishedEndpoint>,
+    pub endpoint: Option<PublishedEndpoint>,
 }
 
 /// A published file. Removed when dropped.
-pub(crate) struct PublishedFile(PathBuf);
+pub struct PublishedFile(PathBuf);
 
 impl Drop for PublishedFile {
     fn drop(&mut self) {
@@ -73,7 +72,9 @@ impl Drop for PublishedFile {
 }
 
 impl RunningServer {
-    pub(crate) fn new(url: Option<String>, socket: Option<PathBuf>, token_file: Option<PathBuf>) -> Self {
+    /// Describes the server in this process.
+    #[must_use]
+    pub fn new(url: Option<String>, socket: Option<PathBuf>, token_file: Option<PathBuf>) -> Self {
         Self {
             owner: owner::this_process(),
             url,
@@ -87,35 +88,28 @@ impl RunningServer {
     }
 
     /// A `baton run` that serves its session on a socket file.
-    pub(crate) fn of_run(socket: PathBuf, session: String) -> Self {
+    #[must_use]
+    pub fn of_run(socket: PathBuf, session: String) -> Self {
         Self { role: ProcessRole::Run, session: Some(session), ..Self::new(None, Some(socket), None) }
     }
 
-    /// Adds the endpoint of sessions without their own.
-    pub(crate) fn with_endpoint(self, endpoint: &ServerEndpoint) -> Self {
-        let description = config::describe(endpoint);
-        let fingerprint = self.fingerprint_of(endpoint);
-        Self { endpoint: Some(PublishedEndpoint { description, fingerprint }), ..self }
-    }
-
-    /// The fingerprint of an endpoint, salted with the server's random id: it reveals neither the key nor which servers
-    /// share one.
-    pub(crate) fn fingerprint_of(&self, endpoint: &ServerEndpoint) -> String {
-        config::fingerprint(endpoint, &self.owner.server)
-    }
-
     /// Process id.
-    pub(crate) fn pid(&self) -> u32 {
+    #[must_use]
+    pub fn pid(&self) -> u32 {
         self.owner.pid
     }
 
     /// Whether it serves HTTP.
-    pub(crate) fn is_reachable(&self) -> bool {
+    #[must_use]
+    pub fn is_reachable(&self) -> bool {
         self.socket.is_some() || self.url.is_some()
     }
 
     /// Makes this server known to clients of the same home.
-    pub(crate) fn publish(&self, home: &Path) -> anyhow::Result<PublishedFile> {
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn publish(&self, home: &Path) -> anyhow::Result<PublishedFile> {
         let (directory, name) = (directory(home), format!("{}.json", self.owner.pid));
         let write = || {
             baton_disk::private::create_dir_all(&directory)?;
@@ -127,21 +121,24 @@ impl RunningServer {
     }
 
     /// Returns the running servers of a home, newest first, without the runs that hold their sessions themselves.
-    pub(crate) fn servers(home: &Path) -> Vec<Self> {
+    #[must_use]
+    pub fn servers(home: &Path) -> Vec<Self> {
         let mut found = Self::all(home);
         found.retain(|server| server.role == ProcessRole::Server);
         found
     }
 
     /// Returns the addresses of its HTTP API, for people.
-    pub(crate) fn addresses(&self) -> String {
+    #[must_use]
+    pub fn addresses(&self) -> String {
         let socket = self.socket.as_ref().map(|path| format!("unix://{}", path.display()));
         let addresses: Vec<String> = self.url.iter().cloned().chain(socket).collect();
         if addresses.is_empty() { "no HTTP address".to_owned() } else { addresses.join(", ") }
     }
 
     /// Returns all processes that serve sessions of a home, newest first.
-    pub(crate) fn all(home: &Path) -> Vec<Self> {
+    #[must_use]
+    pub fn all(home: &Path) -> Vec<Self> {
         let files = std::fs::read_dir(directory(home)).into_iter().flatten().flatten();
         let mut found: Vec<Self> = files.filter_map(|file| read(&file.path())).collect();
         found.sort_by_key(|server| std::cmp::Reverse(server.owner.started));
@@ -151,7 +148,10 @@ impl RunningServer {
 
 /// Refuses a home whose server runs as another user: that server is not asked, because its file could lead the token anywhere, and
 /// what this command wrote would not be readable there. Only root gets this far.
-pub(crate) fn check_user(home: &Path) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When a file of a server belongs to another user.
+pub fn check_user(home: &Path) -> anyhow::Result<()> {
     let us = rustix::process::geteuid().as_raw();
     let files = std::fs::read_dir(directory(home)).into_iter().flatten().flatten();
     let mut owners = files.filter_map(|file| file.path().symlink_metadata().ok()).map(|file| file.uid());
@@ -162,7 +162,10 @@ pub(crate) fn check_user(home: &Path) -> anyhow::Result<()> {
 }
 
 /// Refuses a home that belongs to another user: new files in it would belong to this one.
-pub(crate) fn check_owner(home: &Path) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When the home belongs to another user.
+pub fn check_owner(home: &Path) -> anyhow::Result<()> {
     let us = rustix::process::geteuid().as_raw();
     match home.metadata() {
         Ok(metadata) if metadata.uid() != us => Err(other_user(home, metadata.uid())),
@@ -175,7 +178,10 @@ pub(crate) fn check_owner(home: &Path) -> anyhow::Result<()> {
 /// homes of others: volumes of containers often belong to another user.
 ///
 /// Directories inside a home that only its owner can write to are not looked at: one may be a mount that does not answer.
-pub(crate) fn check_origin(home: &Path, entries: std::fs::ReadDir) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When the home or a file in it belongs to another user.
+pub fn check_origin(home: &Path, entries: std::fs::ReadDir) -> anyhow::Result<()> {
     let us = rustix::process::geteuid().as_raw();
     if us == ROOT {
         return Ok(());
@@ -196,7 +202,10 @@ pub(crate) fn check_origin(home: &Path, entries: std::fs::ReadDir) -> anyhow::Re
 
 /// Refuses a socket file of another user, who would read prompts and could answer as the server. One that does not exist is left
 /// to the connection. Root may connect to the servers of others.
-pub(crate) fn check_socket(path: &Path) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When it belongs to another user.
+pub fn check_socket(path: &Path) -> anyhow::Result<()> {
     let us = rustix::process::geteuid().as_raw();
     let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match foreign([resolved], us).filter(|_| us != ROOT) {
@@ -256,7 +265,8 @@ fn sockets(home: &Path) -> PathBuf {
 }
 
 /// The socket file of a run in this process.
-pub(crate) fn socket_of_run(home: &Path) -> PathBuf {
+#[must_use]
+pub fn socket_of_run(home: &Path) -> PathBuf {
     sockets(home).join(format!("{}.sock", std::process::id()))
 }
 
