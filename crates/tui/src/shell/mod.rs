@@ -404,7 +404,7 @@ impl Shell {
         let text = self.state.conversation.as_markdown();
         match outside::export(&self.cwd, &self.state.session.id, &text) {
             Ok(path) => {
-                self.say(&format!("written to {}", crate::text::one_line(&path.display().to_string())))
+                self.say(&format!("written to {}", crate::text::one_line(&path.display().to_string())));
             }
             Err(error) => self.say(&format!("cannot write: {error}")),
         }

@@ -24,7 +24,7 @@ impl Services {
     fn start() -> Self {
         let directory = tempfile::Builder::new().prefix("services").tempdir().unwrap();
         let open = |path: &std::path::Path, mode| {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         open(directory.path(), 0o755);
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
