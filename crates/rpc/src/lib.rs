@@ -116,6 +116,7 @@ pub fn is_for_extensions(method: &str) -> bool {
 async fn serve_pipes(door: RpcDoor, input: stdio::Input, output: stdio::Output) {
     let (connection, writer) = Connection::open(&door, output, ClientTransport::Stdio);
     read_pipe(&connection, input).instrument(connection.span()).await;
+    connection.last_response_sent().await;
     connection.close();
     drop(writer.await);
 }
