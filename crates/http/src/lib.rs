@@ -220,8 +220,8 @@ impl HttpDoor {
         let start = match &self.door.page {
             Some(page) => page.routes.clone(),
             None => {
-                let permitted = from_fn_with_state(Operation::ReadApiDescription, guard::permit);
-                Router::new().route("/", get(api::start_page).route_layer(permitted))
+                let handler = guard::Restricted::new(Operation::ReadApiDescription, api::start_page);
+                Router::new().route("/", get(handler))
             }
         };
         Router::new()

@@ -4,6 +4,8 @@
 //! three hundred as a tree. So values are counted. The number of bytes is limited where they are received, which also decides
 //! how long a sender may take.
 
+use memchr::memchr2;
+
 /// Maximum nesting of arrays and objects. `serde_json` reads up to 127 levels; what was accepted here is stored, sent and read
 /// again inside our own objects, and must fit below that.
 pub const MAX_DEPTH: usize = 100;
@@ -85,14 +87,13 @@ fn scan(text: &[u8], max_depth: usize, max_values: usize) -> Result<(), Excess> 
 /// Returns the position behind the closing quote of a string that begins at `start`, or the end of the text.
 fn end_of_string(text: &[u8], start: usize) -> usize {
     let mut at = start;
-    while let Some(byte) = text.get(at) {
-        at += 1;
-        match byte {
-            b'"' => return at,
-            // The escaped character does not end the string.
-            b'\\' => at += 1,
-            _ => {}
+    while let Some(found) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found + 1;
+        if text[at - 1] == b'"' {
+            return at;
         }
+        // The escaped character does not end the string.
+        at += 1;
     }
     text.len()
 }

@@ -25,7 +25,7 @@ use baton_people::{Identity, People};
 use baton_runtime::lifecycle::{Listener, News};
 use baton_runtime::session::{CallFailed, Calling};
 use baton_service::{Caller, LiveSession, Service};
-use baton_wire::{Closed, Outbox, Pipe, Share};
+use baton_wire::{Closed, Outbox, Pipe, Share, stdio};
 
 pub(crate) use self::wait::Wait;
 
@@ -68,6 +68,10 @@ pub(crate) struct Connection {
     state: Mutex<State>,
     calls: Arc<Semaphore>,
     history_reads: AsyncMutex<()>,
+    /// Whether the client is at standard input and output.
+    is_stdio: bool,
+    /// Held from a call that stops the server until its response has been sent.
+    last_response: Arc<AsyncMutex<()>>,
     ended: CancellationToken,
 }
 
@@ -101,6 +105,7 @@ impl Connection {
         let client = service.new_client();
         let outbox = Outbox::new(output, options.max_backlog);
         let span = transport.span(client);
+        let is_stdio = matches!(transport, ClientTransport::Stdio);
         let extension = match transport {
             ClientTransport::Extension(member) => Some(member),
             ClientTransport::Stdio | ClientTransport::Tcp(_) => None,
@@ -118,6 +123,8 @@ impl Connection {
             state: Mutex::new(State { admitted, ..State::default() }),
             calls: Arc::new(Semaphore::new(MAX_CALLS)),
             history_reads: AsyncMutex::default(),
+            is_stdio,
+            last_response: Arc::default(),
             ended: CancellationToken::new(),
         });
         // An extension belongs to one session, and learns of no other.
@@ -199,8 +206,15 @@ impl Connection {
             }
             CallReply::ThenStop(result) => {
                 let connection = self.clone();
+                let last = self.last_response.clone().try_lock_owned();
                 self.spawn(async move {
-                    connection.respond_later(id, &method, result).await;
+                    let result = methods::run(&method, result).await;
+                    if connection.is_stdio && result.is_ok() {
+                        // Before the client knows: a call that it sends next fails at once. Nobody would answer it.
+                        stdio::refuse_input();
+                    }
+                    connection.respond(&id, &result);
+                    drop(last);
                     connection.service.stopping().cancel();
                 });
             }
@@ -244,6 +258,11 @@ impl Connection {
             () = self.ended.cancelled() => false,
             more = step => more,
         }
+    }
+
+    /// Waits until a response that was to be the last one has been sent.
+    pub(crate) async fn last_response_sent(&self) {
+        drop(self.last_response.lock().await);
     }
 
     /// Closes the connection: detaches the client from its sessions, and fails calls to it.

@@ -107,9 +107,16 @@ pub fn operations() -> impl Iterator<Item = (&'static str, Operation)> {
     methods::operations()
 }
 
+/// Whether an extension may call a method, for its own session. A user may call each that the role allows.
+#[must_use]
+pub fn is_for_extensions(method: &str) -> bool {
+    extensions::may_call(method)
+}
+
 async fn serve_pipes(door: RpcDoor, input: stdio::Input, output: stdio::Output) {
     let (connection, writer) = Connection::open(&door, output, ClientTransport::Stdio);
     read_pipe(&connection, input).instrument(connection.span()).await;
+    connection.last_response_sent().await;
     connection.close();
     drop(writer.await);
 }

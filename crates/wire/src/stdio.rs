@@ -92,6 +92,13 @@ impl Input {
     }
 }
 
+/// Refuses further input, if standard input is a socket: whoever writes to it from now on gets an error instead of silence.
+/// What was written before can still be read.
+pub fn refuse_input() {
+    // Fails for a pipe or a file, whose writer gets an error when the process ends.
+    let _ = rustix::net::shutdown(io::stdin(), rustix::net::Shutdown::Read);
+}
+
 /// Standard output.
 pub enum Output {
     /// A pipe.

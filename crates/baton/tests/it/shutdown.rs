@@ -1,5 +1,11 @@
 //! Shutdown by signals. That work, store and threads have time limits then is tested in `cli/src/setup.rs`.
 
+use std::io::{ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use baton_testkit::client::Client;
 use baton_testkit::http::Http;
 use rusqlite::Connection;
 use rustix::process::Signal;
@@ -27,4 +33,23 @@ async fn second_signal_ends_the_server_at_once() {
         assert_eq!(server.ended().await.code(), Some(code));
         drop(lock);
     }
+}
+
+/// Node connects standard input with a socket, and waits forever for the response to a call that nobody reads.
+#[tokio::test]
+async fn call_after_the_response_to_a_shutdown_fails_at_once() {
+    let (program, _model) = scripted().await;
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let mut command = program.command(&["--headless", "--no-auto-update", "--stdio"]);
+    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = command.spawn().unwrap();
+    drop(command);
+    let input = ours.try_clone().unwrap();
+    input.set_nonblocking(true).unwrap();
+    let input = tokio::net::UnixStream::from_std(input).unwrap();
+    let client = Client::new(server.stdout.take().unwrap(), input);
+    client.ok("connect", json!({})).await;
+    client.ok("runtime.shutdown", json!({})).await;
+    assert_eq!(ours.write(b"Content-Length: 2").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    assert!(server.wait().await.unwrap().success());
 }

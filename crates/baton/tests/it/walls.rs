@@ -293,7 +293,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("landlock", &["sandbox"]),
     ("libc", &["allocator", "sandbox"]),
     ("seccompiler", &["sandbox"]),
-    ("memchr", &["testkit"]),
+    ("memchr", &["json", "testkit"]),
     ("process-wrap", &["process"]),
     ("pulldown-cmark", &["markup"]),
     ("rpds", &["core"]),

@@ -9,7 +9,7 @@ use baton_protocol::SessionId;
 use baton_service::Caller;
 use baton_wire::SlowBody;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, StatusCode};
+use http::{Extensions, HeaderMap, StatusCode};
 
 use crate::error::ApiError;
 use crate::memory::{PersonalMemory, Room};
@@ -94,9 +94,13 @@ impl<S: Send + Sync> FromRequestParts<S> for By {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, ApiError> {
-        let caller = parts.extensions.get::<Caller>().cloned();
-        caller.map(Self).ok_or_else(|| ApiError::internal("the request was not authenticated"))
+        caller_of(&parts.extensions).cloned().map(Self)
     }
+}
+
+/// Returns the sender of a request, as the guard identified it.
+pub(crate) fn caller_of(extensions: &Extensions) -> Result<&Caller, ApiError> {
+    extensions.get().ok_or_else(|| ApiError::internal("the request was not authenticated"))
 }
 
 /// Extracts the query.

@@ -28,7 +28,7 @@ mod types;
 use utoipa::OpenApi;
 
 use self::description::{GuardResponses, ParametersWithoutNull};
-pub(super) use self::extract::{By, JsonBody};
+pub(super) use self::extract::{By, JsonBody, caller_of};
 pub(super) use self::routes::{routes, table};
 pub(super) use self::system::start_page;
 pub(super) use self::types::RequestView;

@@ -3,7 +3,6 @@
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
-use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use baton_service::Operation;
 use http::Method;
@@ -12,7 +11,7 @@ use super::{
     commands, events, grants, history, mcp, notifications, paths, plugins, prompts, queue, render, requests,
     sandbox, search, sessions, skills, state, system,
 };
-use crate::guard::{MAX_PUBLIC_BODY, permit};
+use crate::guard::{MAX_PUBLIC_BODY, Restricted};
 use crate::{Shared, login};
 
 /// A route of the session API.
@@ -36,7 +35,11 @@ impl Route {
         H: Handler<T, Shared>,
         T: 'static,
     {
-        Self { method, path, operation, handler: on(filter, handler) }
+        let handler = match operation {
+            Some(operation) => on(filter, Restricted::new(operation, handler)),
+            None => on(filter, handler),
+        };
+        Self { method, path, operation, handler }
     }
 
     fn get<H: Handler<T, Shared>, T: 'static>(operation: Operation, path: &'static str, handler: H) -> Self {
@@ -202,15 +205,9 @@ fn catalogues() -> Vec<Route> {
     ]
 }
 
-/// Returns the router of all routes. Each asks whether the caller may before its handler reads the body.
+/// Returns the router of all routes.
 pub(crate) fn routes() -> Router<Shared> {
-    let add = |router: Router<Shared>, route: Route| match route.operation {
-        None => router.route(route.path, route.handler),
-        Some(operation) => {
-            let checked = route.handler.route_layer(from_fn_with_state(operation, permit));
-            router.route(route.path, checked)
-        }
-    };
+    let add = |router: Router<Shared>, route: Route| router.route(route.path, route.handler);
     table().into_iter().fold(Router::new(), add).method_not_allowed_fallback(system::wrong_method)
 }
 

@@ -5,8 +5,8 @@
 //! foreign origin, even with a token. The guard also limits the rate ([`rate`]), writes the access log, and answers 500 when
 //! a handler panics.
 //!
-//! It does not know who may do what: `baton-service` does. [`permit`] asks it for each route, before the handler reads the
-//! body.
+//! It does not know who may do what: `baton-service` does. [`Restricted`] asks it for each route, before the handler
+//! reads the body.
 
 mod host;
 mod identity;
@@ -20,8 +20,10 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::handler::Handler;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::future::{Either, Ready, ready};
 use futures_util::{FutureExt as _, StreamExt as _};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -32,7 +34,7 @@ pub(crate) use self::host::is_allowed_authority;
 pub(crate) use self::identity::{LOGIN_COOKIE, cookies, is_equal, unreadable};
 use self::identity::{identify, is_start, query};
 pub(super) use self::rate::RateLimit;
-use super::api::By;
+use super::api::caller_of;
 use super::error::ApiError;
 use super::oauth::CALLBACK;
 use super::slots::ConnectionSlot;
@@ -115,15 +117,40 @@ fn client_of(headers: &HeaderMap) -> Author {
     user.map_or_else(Author::http, Author::terminal)
 }
 
-/// Refuses a request whose sender may not perform the operation of its route.
+/// Refuses a request to a mounted API whose sender may not perform an operation.
 pub(crate) async fn permit(
     State(operation): State<Operation>,
-    By(caller): By,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    caller.permit(operation)?;
+    caller_of(request.extensions())?.permit(operation)?;
     Ok(next.run(request).await)
+}
+
+/// A handler that refuses senders who may not perform its operation, before it reads the body. A layer around the handler
+/// would do the same, and box several futures for each request.
+#[derive(Clone)]
+pub(crate) struct Restricted<H> {
+    operation: Operation,
+    handler: H,
+}
+
+impl<H> Restricted<H> {
+    pub(crate) fn new(operation: Operation, handler: H) -> Self {
+        Self { operation, handler }
+    }
+}
+
+impl<H: Handler<T, S>, T, S> Handler<T, S> for Restricted<H> {
+    type Future = Either<Ready<Response>, H::Future>;
+
+    fn call(self, request: Request, state: S) -> Self::Future {
+        let caller = caller_of(request.extensions());
+        match caller.and_then(|caller| Ok(caller.permit(self.operation)?)) {
+            Ok(()) => Either::Right(self.handler.call(request, state)),
+            Err(error) => Either::Left(ready(error.into_response())),
+        }
+    }
 }
 
 /// Whether a route needs no authentication: it reveals nothing, or checks a secret itself.

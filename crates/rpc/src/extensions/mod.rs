@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::host::DoorHost;
 pub(crate) use self::member::Membership;
-pub(crate) use self::rights::check_call;
+pub(crate) use self::rights::{check_call, may_call};
 pub(crate) use self::start::granted_variables;
 use super::RpcDoor;
 

@@ -44,25 +44,56 @@ const SESSION: &[&str] = &[
     "session.workflow.",
 ];
 
+/// Whether an extension may call a method, for its own session.
+pub(crate) fn may_call(method: &str) -> bool {
+    SERVER.contains(&method) || SESSION.iter().any(|listed| covers(listed, method))
+}
+
+/// Whether an entry of [`SESSION`] covers a method.
+fn covers(listed: &str, method: &str) -> bool {
+    match listed.strip_suffix('.') {
+        Some(prefix) => method.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')),
+        None => method == listed,
+    }
+}
+
 /// Checks a call of an extension.
 ///
 /// # Errors
 /// When it is not allowed.
 pub(crate) fn check_call(member: &Membership, method: &str, params: &Json) -> Result<(), RpcError> {
+    if !may_call(method) {
+        return Err(RpcError::failed(format!("an extension may not call {method}")));
+    }
     if SERVER.contains(&method) {
         return Ok(());
-    }
-    let is_listed = SESSION.iter().any(|listed| match listed.strip_suffix('.') {
-        Some(prefix) => method.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')),
-        None => method == *listed,
-    });
-    if !is_listed {
-        return Err(RpcError::failed(format!("an extension may not call {method}")));
     }
     match params.parse::<OnlySession>() {
         Ok(named) if named.session_id == *member.session() => Ok(()),
         _ => {
             Err(RpcError::failed(format!("an extension may use its own session only, {}", member.session())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_people::Role;
+
+    use super::*;
+    use crate::operations;
+
+    #[test]
+    fn listed_methods_exist() {
+        for listed in SERVER.iter().chain(SESSION) {
+            assert!(operations().any(|(method, _)| covers(listed, method)), "{listed}");
+        }
+    }
+
+    #[test]
+    fn extensions_perform_no_operation_of_admins() {
+        for (method, operation) in operations().filter(|(method, _)| may_call(method)) {
+            assert!(operation.role() < Role::Admin, "{method}");
         }
     }
 }

@@ -97,7 +97,8 @@ fn table() -> String {
         doors.entry(operation).or_default().0.push(format!("`{method} {short}`"));
     }
     for (method, operation) in baton_rpc::operations() {
-        doors.entry(operation).or_default().1.push(format!("`{method}`"));
+        let mark = if baton_rpc::is_for_extensions(method) { "**" } else { "" };
+        doors.entry(operation).or_default().1.push(format!("{mark}`{method}`{mark}"));
     }
     let mut text = String::new();
     let mut subject = "";
