@@ -55,7 +55,7 @@ def control(job: Job, tree: Path) -> str:
     return (
         f"Package: baton\nVersion: {job.version}-1\nArchitecture: {job.executable.debian}\nSection: devel\n"
         f"Priority: optional\nMaintainer: The Baton authors <noreply@example.org>\nHomepage: {job.repository}\n"
-        f"Installed-Size: {size}\n{depends}Recommends: bash, ca-certificates, git\n"
+        f"Installed-Size: {size}\n{depends}Recommends: bash, bubblewrap, ca-certificates, git\n"
         f"Description: {SUMMARY.partition(':')[0].lower()}\n{DESCRIPTION}\n"
     )
 

@@ -39,6 +39,7 @@ const HOOKS: &str = "hooks";
 /// Decides which files act. The list of names is the policy's, so that a tool and a command are held to the same one.
 #[derive(Clone)]
 pub struct Judge {
+    may_act: Arc<dyn Rule<OsStr, bool>>,
     acts: Arc<dyn Rule<Path, bool>>,
     settings: Arc<dyn Rule<[u8], Settings>>,
 }
@@ -63,12 +64,14 @@ impl std::fmt::Debug for Judge {
 }
 
 impl Judge {
-    /// Creates a judge: whether a path acts, and what the configuration of a repository does.
+    /// Creates a judge: whether a path that ends with a name may act although its parent does not, which is asked for each file;
+    /// whether a path acts; and what the configuration of a repository does.
     pub fn new(
+        may_act: impl Fn(&OsStr) -> bool + Send + Sync + 'static,
         acts: impl Fn(&Path) -> bool + Send + Sync + 'static,
         settings: impl Fn(&[u8]) -> Settings + Send + Sync + 'static,
     ) -> Self {
-        Self { acts: Arc::new(acts), settings: Arc::new(settings) }
+        Self { may_act: Arc::new(may_act), acts: Arc::new(acts), settings: Arc::new(settings) }
     }
 
     /// Whether a path acts.
@@ -241,35 +244,44 @@ impl<'a> Walk<'a> {
     }
 
     fn entry(&mut self, visit: &Visit, name: &OsStr, kind: Option<&FileType>) {
-        let path = visit.path.join(name);
-        let (is_directory, is_link) =
-            (kind.is_some_and(FileType::is_dir), kind.is_some_and(FileType::is_symlink));
-        let known_as = visit.alias.as_ref().map_or_else(|| path.clone(), |(_, alias)| alias.join(name));
+        let is_directory = kind.is_some_and(FileType::is_dir);
         if is_git(name) && is_directory {
-            self.repository(&path);
-        } else if (self.judge.acts)(&self.base.join(&known_as)) {
-            match &visit.alias {
-                None => self.add(path, true, None),
-                // Otherwise it acts by its own name, too.
-                Some((link, _)) if !(self.judge.acts)(&self.base.join(&path)) => {
-                    self.add(link.clone(), true, None);
-                    self.add(path, true, Some(link));
-                }
-                Some(_) => {}
-            }
+            self.repository(&visit.path.join(name));
+        } else if (self.judge.may_act)(name) && self.acts(visit, name) {
+            self.add_acting(visit, name);
         } else if is_directory && name != OsStr::new("node_modules") {
+            let path = visit.path.join(name);
             match &visit.alias {
                 None => self.queue(path),
-                Some((link, _)) => {
-                    let alias = Some((link.clone(), known_as));
-                    self.queue.push_back(Visit { path, alias });
+                Some((link, alias)) => {
+                    self.queue.push_back(Visit { path, alias: Some((link.clone(), alias.join(name))) });
                 }
             }
-        } else if is_link && visit.alias.is_none() {
+        } else if kind.is_some_and(FileType::is_symlink) && visit.alias.is_none() {
             // Its name may be the first half of one that acts.
+            let path = visit.path.join(name);
             if let Some(target) = self.target(&path).filter(|target| self.root.join(target).is_dir()) {
                 self.queue.push_back(Visit { path: target, alias: Some((path.clone(), path)) });
             }
+        }
+    }
+
+    /// Whether an entry of a directory acts, by the path under which the directory is known.
+    fn acts(&self, visit: &Visit, name: &OsStr) -> bool {
+        let known_as = visit.alias.as_ref().map_or(&visit.path, |(_, alias)| alias);
+        (self.judge.acts)(&self.base.join(known_as).join(name))
+    }
+
+    fn add_acting(&mut self, visit: &Visit, name: &OsStr) {
+        let path = visit.path.join(name);
+        match &visit.alias {
+            None => self.add(path, true, None),
+            // Otherwise it acts by its own name, too.
+            Some((link, _)) if !(self.judge.acts)(&self.base.join(&path)) => {
+                self.add(link.clone(), true, None);
+                self.add(path, true, Some(link));
+            }
+            Some(_) => {}
         }
     }
 
@@ -512,6 +524,7 @@ mod tests {
 
     fn judge() -> Judge {
         Judge::new(
+            |_| true,
             |path| path.file_name().is_some_and(|name| name == ".envrc" || name == ".vscode"),
             |config| Settings {
                 run: config.windows(9).any(|part| part == b"fsmonitor"),
@@ -608,7 +621,7 @@ mod tests {
 
     #[test]
     fn link_to_a_directory_is_judged_by_its_own_name() {
-        let judge = Judge::new(|path| path.ends_with(".config/editor"), |_| Settings::default());
+        let judge = Judge::new(|_| true, |path| path.ends_with(".config/editor"), |_| Settings::default());
         let dir = tempfile::tempdir().unwrap();
         let root = &dir.path().canonicalize().unwrap();
         write(root, "mine/editor", "");

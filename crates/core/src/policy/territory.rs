@@ -12,8 +12,10 @@
 //! `package.json`, `build.rs`, sources) are the work itself. Files whose programs have to be configured elsewhere
 //! (`.gitmodules`, `.gitattributes`: in `.git/config`) are guarded there.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Component, Path};
+use std::sync::LazyLock;
 
 /// Working directory of a session, and directories of Baton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,6 +269,18 @@ impl Territory<'_> {
         listed
             .or_else(|| names.iter().any(|name| configures_hooks(name)).then_some(GIT))
             .or_else(|| self.engine_files.iter().any(is_engine_file).then_some(AGENT))
+    }
+
+    /// Whether a path that ends with this name may act although its parent does not. Quick, for walks over many files.
+    #[must_use]
+    pub fn may_act(&self, name: &OsStr) -> bool {
+        // Each rule by the last of its names.
+        static LAST: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+            IMPLICITLY_EXECUTED.iter().filter_map(|(names, _)| names.last().copied()).collect()
+        });
+        let name = folded(name);
+        let of_engine = |file: &String| fold(file).collect::<String>().rsplit('/').next() == Some(&name);
+        LAST.contains(name.as_str()) || configures_hooks(&name) || self.engine_files.iter().any(of_engine)
     }
 
     fn owner<'p>(&self, path: &'p Path) -> Owner<'p> {

@@ -4,7 +4,7 @@
 //! and the core decides.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -243,17 +243,18 @@ fn places(runtime: &Runtime, files: &SessionFiles, session: &SessionId) -> Place
 /// [`baton_engines::guarded_files`].
 #[must_use]
 pub fn judge(engine_files: &Arc<[String]>) -> Judge {
-    let engine_files = Arc::clone(engine_files);
-    let acts = move |path: &Path| {
-        let territory =
-            Territory { cwd: Path::new("/"), home: None, workspace: None, engine_files: &engine_files };
-        territory.acts_by_itself(path).is_some()
-    };
+    let (names, paths) = (Arc::clone(engine_files), Arc::clone(engine_files));
+    let may_act = move |name: &OsStr| territory(&names).may_act(name);
+    let acts = move |path: &Path| territory(&paths).acts_by_itself(path).is_some();
     let settings = |text: &[u8]| Settings {
         run: baton_git::may_run_programs(text),
         names: baton_git::named_files(text),
     };
-    Judge::new(acts, settings)
+    Judge::new(may_act, acts, settings)
+}
+
+fn territory(engine_files: &[String]) -> Territory<'_> {
+    Territory { cwd: Path::new("/"), home: None, workspace: None, engine_files }
 }
 
 /// Brings what programs meet at the walls of a session's sandbox before the session.

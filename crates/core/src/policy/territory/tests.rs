@@ -18,7 +18,8 @@ fn write_grant_covers_the_working_directory() {
     let at = territory("/work/x");
     for (path, covered) in [
         ("/work/x/src/main.rs", true),
-        ("/work/x/.github/workflows/ci.yml", true),
+        ("/work/x/.github/workflows/ci.yml", false),
+        ("/work/x/.github/ISSUE_TEMPLATE.md", true),
         ("/work/x/.gitignore", true),
         ("/work/x/.gitmodules", true),
         ("/work/xy/a", false),
@@ -201,4 +202,17 @@ proptest! {
             prop_assert_eq!(at.read(&path), Standing::Covered);
         }
     }
+}
+
+#[test]
+fn last_name_of_a_path_that_acts_may_act() {
+    let engine_files = [".x/engine.json".to_owned()];
+    let territory = Territory { engine_files: &engine_files, ..territory("/work") };
+    for (names, _) in IMPLICITLY_EXECUTED {
+        assert!(territory.may_act(OsStr::new(names.last().unwrap())), "{names:?}");
+    }
+    for name in [".GIT", "lefthook.yml", ".lefthook-local.toml", "engine.json"] {
+        assert!(territory.may_act(OsStr::new(name)), "{name}");
+    }
+    assert!(!territory.may_act(OsStr::new("main.rs")));
 }
