@@ -80,7 +80,8 @@ impl Client {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_LIMIT)
-            .read_timeout(SILENCE_LIMIT);
+            .read_timeout(SILENCE_LIMIT)
+            .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")));
         let (builder, base) = match address {
             Address::Url(url) => (builder, url),
             Address::Socket(path) => (builder.unix_socket(path), "http://localhost".to_owned()),

@@ -294,6 +294,9 @@ impl Canvas<'_> {
                 Some(since) if state.cancelling => {
                     (format!("{spinner} cancelling · {}", seconds(since)), Role::Warning)
                 }
+                Some(_) if state.panel.as_ref().is_some_and(|panel| panel.stage != Stage::Sending) => {
+                    ("? waiting for your answer · Ctrl-C cancels the turn".to_owned(), Role::Asking)
+                }
                 Some(since) => {
                     let doing = self.doing();
                     (format!("{spinner} {doing} · {} · Ctrl-C cancels", seconds(since)), Role::Accent)
@@ -310,9 +313,6 @@ impl Canvas<'_> {
 
     fn doing(&self) -> String {
         let state = self.state;
-        if state.panel.as_ref().is_some_and(|panel| panel.stage != Stage::Sending) {
-            return "waiting for your answer".to_owned();
-        }
         let model = state.conversation.model().or(state.session.model.as_deref()).unwrap_or("the model");
         let model = text::cut(&text::one_line(model), 30);
         match state.conversation.doing() {
@@ -428,7 +428,10 @@ impl Canvas<'_> {
             .map(|(used, limit)| format!("{}% context", used.saturating_mul(100) / limit));
         let cost = session.cost.map(|cost| format!("${cost:.2}"));
         let others = session.watching.saturating_sub(1);
-        let others = (others > 0).then(|| format!("{others} more attached"));
+        let others = (others > 0).then(|| match self.state.attached_users().as_slice() {
+            [] => format!("{others} more attached"),
+            users => format!("with {}", text::cut(&users.join(", "), 30)),
+        });
         let inbox = match state.inbox.len() {
             0 => None,
             n => Some(format!("{n} waiting elsewhere, Alt-A")),

@@ -241,7 +241,7 @@ fn pretty(value: &Value) -> String {
 }
 
 fn permission(wants: &PermissionRequest, tool: Option<&str>) -> Subject {
-    let note = wants.sandbox_note().map(Part::Warning);
+    let note = wants.sandbox_note().map(|note| Part::Prose("sandbox", note));
     match wants {
         PermissionRequest::Shell { full_command_text, intention, warning, input_to, .. } => {
             let mut parts = Vec::new();

@@ -66,7 +66,8 @@ impl State {
     pub fn deadline(&self) -> Option<Ms> {
         const SPINNER: Ms = 250;
         let toast = self.toast.as_ref().map(|toast| toast.until);
-        let moves = self.is_busy() || matches!(self.link, crate::state::Link::Lost(..));
+        let waits = self.panel.as_ref().is_some_and(|panel| panel.stage != crate::state::Stage::Sending);
+        let moves = (self.is_busy() && !waits) || matches!(self.link, crate::state::Link::Lost(..));
         // Nobody looks at a window without the focus: its seconds may stand still.
         let spinner = (moves && self.focused != Some(false)).then(|| (self.now / SPINNER + 1) * SPINNER);
         toast.into_iter().chain(spinner).min()
