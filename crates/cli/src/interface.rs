@@ -71,6 +71,7 @@ fn run(global: &Global, place: Place, start: Start) -> anyhow::Result<ExitCode> 
         Some(value) if !value.is_empty() => Theme::Plain,
         _ => Theme::default(),
     };
+    let theme = config.terminal.theme()?.unwrap_or(theme);
     let options = Options {
         servers: Arc::new(servers),
         start,
@@ -81,7 +82,7 @@ fn run(global: &Global, place: Place, start: Start) -> anyhow::Result<ExitCode> 
             ..About::default()
         },
         theme,
-        mouse: true,
+        mouse: config.terminal.mouse(),
         cwd,
         // Those of this shell, not those of the one that has started the server. The server filters them.
         variables: std::env::vars_os()

@@ -250,7 +250,8 @@ impl Builder<'_> {
             self.wrapped(&[Span::styled(line, self.style(Role::Heading))], &begin, &further);
         }
         let own = &self.state.about.author;
-        let by = by.filter(|by| *by != "HTTP API" && by != own).map(|by| format!("by {}", text::one_line(by)));
+        let by =
+            by.filter(|by| *by != "HTTP API" && by != own).map(|by| format!("by {}", text::one_line(by)));
         let files = attachments.iter().map(|name| format!("@{}", text::one_line(name)));
         let about: Vec<String> = by.into_iter().chain(files).collect();
         if !about.is_empty() {
@@ -632,7 +633,8 @@ impl Builder<'_> {
         ])
     }
 
-    fn hunks(&mut self, file: &FilePatch, limit: Option<usize>) {
+    /// Adds the hunks of a file.
+    pub(crate) fn hunks(&mut self, file: &FilePatch, limit: Option<usize>) {
         let largest = file.hunks.iter().map(|hunk| hunk.starts.0.max(hunk.starts.1) + hunk.lines.len()).max();
         let digits = largest.unwrap_or(1).to_string().len().max(2);
         let dim = self.style(Role::Dim);

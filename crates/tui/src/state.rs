@@ -82,6 +82,8 @@ pub struct State {
     pub last_key: Option<Ms>,
     /// When Esc was pressed last.
     pub last_escape: Option<Ms>,
+    /// Cells that are selected: the column and row of the first and the last one, in the order of the drag.
+    pub selection: Option<((u16, u16), (u16, u16))>,
     /// The text that is searched for in the conversation.
     pub search: Option<String>,
     /// Highlighted code, by its hash; none while it is being highlighted, or if it cannot be.

@@ -60,7 +60,7 @@ impl State {
             Action::Steer => return self.send(true),
             Action::Newline => self.editor.insert('\n'),
             Action::Interrupt => return self.interrupt(),
-            Action::Quit => return vec![Effect::Quit],
+            Action::Quit => return self.quit(),
             Action::Close => return self.escape(),
             Action::Help => self.overlay = Some(Overlay::Help(0)),
             Action::Palette => self.open_commands(),
@@ -244,6 +244,13 @@ impl State {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Leaves. A draft goes into the history.
+    fn quit(&mut self) -> Vec<Effect> {
+        let draft = self.editor.clone().take().text;
+        let kept = (!draft.trim().is_empty()).then_some(Effect::Remember(draft));
+        kept.into_iter().chain([Effect::Quit]).collect()
     }
 
     pub(super) fn release(&mut self) -> Vec<Effect> {

@@ -22,7 +22,11 @@ impl State {
                 self.reading_earlier = false;
                 self.view = View::default();
                 self.set_state(*state);
-                return if is_new { vec![Effect::FetchAllRequests, Effect::FetchSkills, Effect::FetchModels] } else { Vec::new() };
+                return if is_new {
+                    vec![Effect::FetchAllRequests, Effect::FetchSkills, Effect::FetchModels]
+                } else {
+                    Vec::new()
+                };
             }
             Net::Connected => {
                 if matches!(self.link, Link::Lost(..)) {
@@ -61,8 +65,12 @@ impl State {
                         && request.is_for_people()
                         && !self.answered.contains(&request.request_id)
                 });
+                let known = self.inbox.len();
                 self.inbox = requests;
                 self.refresh_inbox();
+                if self.inbox.len() > known {
+                    return self.notify("another session waits for your answer").into_iter().collect();
+                }
             }
             Net::Sessions(sessions) => {
                 self.sessions = sessions;

@@ -68,7 +68,11 @@ impl State {
             self.next_offer(offer);
             return Some(Vec::new());
         }
-        if key.text() == Some('a') && self.editor.is_empty() && !self.is_answer_key('a') && self.is_answer_key('y') {
+        if key.text() == Some('a')
+            && self.editor.is_empty()
+            && !self.is_answer_key('a')
+            && self.is_answer_key('y')
+        {
             self.hint("nothing can be always allowed here: y or n");
             return Some(Vec::new());
         }

@@ -77,7 +77,7 @@ pub struct Options {
     pub mouse: bool,
     /// Working directory.
     pub cwd: PathBuf,
-    /// Variables for the commands of sessions that are created here.
+    /// Variables for the commands of sessions that are created here; only servers of this machine get them.
     pub variables: BTreeMap<String, String>,
     /// Directory for the file of earlier prompts.
     pub directory: PathBuf,
@@ -341,7 +341,8 @@ impl Shell {
             }
             Effect::Remember(prompt) => {
                 let file = self.directory.join("prompts.jsonl");
-                std::thread::spawn(move || outside::remember(&file, &prompt));
+                // The program may end next.
+                let _ = tokio::task::spawn_blocking(move || outside::remember(&file, &prompt)).await;
             }
             Effect::Highlight(hash, language, text) => {
                 self.on_a_thread(move || {

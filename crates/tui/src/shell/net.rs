@@ -393,9 +393,9 @@ impl Follower {
         let id = match session {
             Some(id) => {
                 // A restarted server continues what it finds when a client asks for it.
-                if !self.variables.is_empty() {
+                if *start == Start::New && client.is_on_socket() {
                     let body = json!({ "environment": *self.variables });
-                    // A server that does not know the field uses its own variables.
+                    // It has forgotten them. A server that does not know the field uses its own.
                     let _ = client.patch::<Value>(&format!("/api/sessions/{id}"), &body).await;
                 }
                 client.resume(id).await.map_err(|failure| passing(&failure))?;
@@ -450,6 +450,9 @@ impl Follower {
                 let body = json!({ "cwd": self.cwd, "questions": true, "trackFiles": true });
                 let mut with_variables = body.clone();
                 with_variables["environment"] = json!(*self.variables);
+                if !client.is_on_socket() {
+                    return Ok(client.post::<Session>("/api/sessions", &body, None).await?.id);
+                }
                 match client.post::<Session>("/api/sessions", &with_variables, None).await {
                     Ok(new) => Ok(new.id),
                     // A server that does not know the field uses its own variables.
