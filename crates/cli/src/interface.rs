@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use baton_client::start::{self, Starter};
+use baton_protocol::Author;
 use baton_tui::state::About;
 use baton_tui::theme::Theme;
 use baton_tui::{BoxFuture, Found, Left, Options, Servers, Start};
 
 use crate::args::{AttachArgs, Cli, Global, ModelArgs};
-use crate::client::{ServerLocator, SessionView, id_for_people};
+use crate::client::{ServerLocator, SessionView, id_for_people, user_of_terminal};
 use crate::config::{self, Environment};
 use crate::{setup, terminal};
 
@@ -70,17 +71,23 @@ fn run(global: &Global, place: Place, start: Start) -> anyhow::Result<ExitCode> 
         Some(value) if !value.is_empty() => Theme::Plain,
         _ => Theme::default(),
     };
+    let theme = config.terminal.theme()?.unwrap_or(theme);
     let options = Options {
         servers: Arc::new(servers),
         start,
         about: About {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             home: text("HOME"),
+            author: Author::terminal(&user_of_terminal()).0,
             ..About::default()
         },
         theme,
-        mouse: true,
+        mouse: config.terminal.mouse(),
         cwd,
+        // Those of this shell, not those of the one that has started the server. The server filters them.
+        variables: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
         directory: home,
         environment: baton_tui::Environment {
             term: text("TERM"),

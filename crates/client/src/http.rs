@@ -51,6 +51,8 @@ pub enum RequestFailure {
 pub struct Client {
     http: reqwest::Client,
     base: String,
+    /// Whether the server is reached through a socket file, and so is one of this user's on this machine.
+    is_on_socket: bool,
     token: Option<String>,
     /// Name of the user at the terminal, for the authors of prompts and answers.
     user: String,
@@ -80,12 +82,19 @@ impl Client {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_LIMIT)
-            .read_timeout(SILENCE_LIMIT);
-        let (builder, base) = match address {
-            Address::Url(url) => (builder, url),
-            Address::Socket(path) => (builder.unix_socket(path), "http://localhost".to_owned()),
+            .read_timeout(SILENCE_LIMIT)
+            .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")));
+        let (builder, base, is_on_socket) = match address {
+            Address::Url(url) => (builder, url, false),
+            Address::Socket(path) => (builder.unix_socket(path), "http://localhost".to_owned(), true),
         };
-        Ok(Self { http: builder.build()?, base, token, user: user_of_terminal() })
+        Ok(Self { http: builder.build()?, base, is_on_socket, token, user: user_of_terminal() })
+    }
+
+    /// Whether the server is one of this machine, reached through its socket file: only such a server gets secrets.
+    #[must_use]
+    pub fn is_on_socket(&self) -> bool {
+        self.is_on_socket
     }
 
     /// Reads a resource.

@@ -22,4 +22,5 @@ pub mod model_server;
 pub mod not_run;
 pub mod processes;
 pub mod program;
+pub mod screen;
 pub mod terminal;

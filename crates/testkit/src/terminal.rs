@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, tcgetattr, tcsetwinsize};
 use tokio::process::Command;
 
 use crate::program::Running;
@@ -18,7 +19,7 @@ pub struct Terminal {
     /// The program.
     pub running: Running,
     keyboard: File,
-    screen: Arc<Mutex<String>>,
+    screen: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Terminal {
@@ -28,6 +29,11 @@ impl Terminal {
     /// # Errors
     /// When no pseudo-terminal is available.
     pub fn start(command: &Command) -> io::Result<Self> {
+        Self::start_sized(command, None)
+    }
+
+    /// Starts a command on a terminal with this many columns and rows.
+    pub(crate) fn start_sized(command: &Command, size: Option<(u16, u16)>) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
@@ -37,12 +43,15 @@ impl Terminal {
             OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
+        if let Some((columns, rows)) = size {
+            tcsetwinsize(&slave, crate::screen::size(columns, rows))?;
+        }
         let end = || slave.as_fd().try_clone_to_owned().map(Stdio::from);
         let mut command = with_controlling_terminal(command);
         command.stdin(end()?).stdout(end()?).stderr(end()?);
         let running = Running::spawn(command);
         drop(slave);
-        let screen = Arc::new(Mutex::new(String::new()));
+        let screen = Arc::new(Mutex::new(Vec::new()));
         read_on(master.try_clone()?, Arc::clone(&screen))?;
         Ok(Self { running, keyboard: File::from(master), screen })
     }
@@ -58,7 +67,21 @@ impl Terminal {
     /// Returns everything written to the screen so far, but for rows that were erased.
     #[must_use]
     pub fn screen(&self) -> String {
-        without_erased(&self.screen.lock().unwrap())
+        without_erased(&String::from_utf8_lossy(&self.bytes()))
+    }
+
+    /// Returns everything written to the terminal so far.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        self.screen.lock().unwrap().clone()
+    }
+
+    pub(crate) fn resize(&self, columns: u16, rows: u16) -> io::Result<()> {
+        Ok(tcsetwinsize(&self.keyboard, crate::screen::size(columns, rows))?)
+    }
+
+    pub(crate) fn settings(&self) -> io::Result<Termios> {
+        Ok(tcgetattr(&self.keyboard)?)
     }
 
     /// Waits until the screen contains this text.
@@ -107,12 +130,12 @@ fn with_controlling_terminal(command: &Command) -> Command {
 }
 
 /// Reads in a thread, which ends when the program and all its children have closed the terminal.
-fn read_on(master: OwnedFd, screen: Arc<Mutex<String>>) -> io::Result<()> {
+fn read_on(master: OwnedFd, screen: Arc<Mutex<Vec<u8>>>) -> io::Result<()> {
     let mut master = File::from(master);
     let read = move || {
         let mut buffer = [0; 4096];
         while let Ok(length @ 1..) = master.read(&mut buffer) {
-            screen.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..length]));
+            screen.lock().unwrap().extend(&buffer[..length]);
         }
     };
     std::thread::Builder::new().name("screen".into()).spawn(read).map(drop)

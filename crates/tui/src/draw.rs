@@ -122,7 +122,47 @@ pub fn draw(state: &State) -> Frame {
     } else {
         canvas.all();
     }
+    for (x, y) in selected_cells(state) {
+        let style = state.theme.style(Role::Selected);
+        canvas.buffer.set_style(Rect::new(x, y, 1, 1), style);
+    }
     Frame { buffer: canvas.buffer, cursor: canvas.cursor, drawn: canvas.drawn }
+}
+
+/// Returns the selected cells of the screen, row by row.
+fn selected_cells(state: &State) -> Vec<(u16, u16)> {
+    let Some((from, to)) = state.selection else { return Vec::new() };
+    let by_row = |(x, y): (u16, u16)| (y, x);
+    let (first, last) = if by_row(from) <= by_row(to) { (from, to) } else { (to, from) };
+    let (columns, rows) = state.size;
+    let cells = (first.1..=last.1.min(rows.saturating_sub(1))).flat_map(move |y| {
+        let start = if y == first.1 { first.0 } else { 0 };
+        let end = if y == last.1 { last.0.saturating_add(1).min(columns) } else { columns };
+        (start..end).map(move |x| (x, y))
+    });
+    cells.collect()
+}
+
+/// Returns the text of the selected cells, without the margin and the spaces at the ends of rows.
+pub(crate) fn selected(state: &State) -> String {
+    let buffer = draw(state).buffer;
+    let (mut rows, mut row, mut skip) = (Vec::new(), None, 0);
+    for (x, y) in selected_cells(state) {
+        if row != Some(y) {
+            (row, skip) = (Some(y), 0);
+            rows.push(String::new());
+        }
+        if skip > 0 || x == 0 {
+            skip = usize::saturating_sub(skip, 1);
+            continue;
+        }
+        let symbol = buffer[(x, y)].symbol();
+        skip = text::width(symbol).saturating_sub(1);
+        if let Some(last) = rows.last_mut() {
+            last.push_str(symbol);
+        }
+    }
+    rows.iter().map(|row| row.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
 struct Canvas<'a> {
@@ -294,6 +334,9 @@ impl Canvas<'_> {
                 Some(since) if state.cancelling => {
                     (format!("{spinner} cancelling · {}", seconds(since)), Role::Warning)
                 }
+                Some(_) if state.panel.as_ref().is_some_and(|panel| panel.stage != Stage::Sending) => {
+                    ("? waiting for your answer · Ctrl-C cancels the turn".to_owned(), Role::Asking)
+                }
                 Some(since) => {
                     let doing = self.doing();
                     (format!("{spinner} {doing} · {} · Ctrl-C cancels", seconds(since)), Role::Accent)
@@ -310,9 +353,6 @@ impl Canvas<'_> {
 
     fn doing(&self) -> String {
         let state = self.state;
-        if state.panel.as_ref().is_some_and(|panel| panel.stage != Stage::Sending) {
-            return "waiting for your answer".to_owned();
-        }
         let model = state.conversation.model().or(state.session.model.as_deref()).unwrap_or("the model");
         let model = text::cut(&text::one_line(model), 30);
         match state.conversation.doing() {
@@ -428,7 +468,10 @@ impl Canvas<'_> {
             .map(|(used, limit)| format!("{}% context", used.saturating_mul(100) / limit));
         let cost = session.cost.map(|cost| format!("${cost:.2}"));
         let others = session.watching.saturating_sub(1);
-        let others = (others > 0).then(|| format!("{others} more attached"));
+        let others = (others > 0).then(|| match self.state.attached_users().as_slice() {
+            [] => format!("{others} more attached"),
+            users => format!("with {}", text::cut(&users.join(", "), 30)),
+        });
         let inbox = match state.inbox.len() {
             0 => None,
             n => Some(format!("{n} waiting elsewhere, Alt-A")),
@@ -489,28 +532,45 @@ impl Canvas<'_> {
     }
 
     fn help(&mut self, scroll: usize) {
-        let inside = self.window("keys · any key closes", BINDINGS.len());
+        let width = usize::from(self.state.size.0.saturating_sub(8).min(96));
+        let rows = self.help_rows(width);
+        let inside = self.window("keys · any key closes", rows.len());
         let most = usize::from(inside.height);
-        let first = scroll.min(BINDINGS.len().saturating_sub(most));
+        let first = scroll.min(rows.len().saturating_sub(most));
+        for (number, line) in rows.iter().skip(first).take(most).enumerate() {
+            self.put(inside.x, inside.y + number as u16, line);
+        }
+        if rows.len() > most {
+            let text = format!(" {}-{} of {} · Up Down ", first + 1, first + most, rows.len());
+            self.text(inside.x, inside.bottom(), &text, self.style(Role::Dim));
+        }
+        self.cursor = None;
+    }
+
+    /// Returns the rows of the table of keys.
+    fn help_rows(&self, width: usize) -> Vec<Line<'static>> {
         let keys = BINDINGS.iter().map(|binding| text::width(binding.shown)).max().unwrap_or(0);
-        let keys = keys.min(usize::from(inside.width) / 3);
-        for (number, binding) in BINDINGS.iter().skip(first).take(most).enumerate() {
+        let keys = keys.min(width / 3);
+        let none = Span::raw("");
+        let rows = BINDINGS.iter().flat_map(|binding| {
             let place = match binding.place {
                 Place::EmptyBox | Place::Request => " (empty box)",
                 Place::Anywhere | Place::Box => "",
             };
-            let room = usize::from(inside.width).saturating_sub(keys + 2);
-            let line = Line::from(vec![
-                Span::styled(padded(&text::cut(binding.shown, keys), keys + 2), self.style(Role::Heading)),
-                Span::raw(text::cut(&format!("{}{place}", binding.meaning), room)),
-            ]);
-            self.put(inside.x, inside.y + number as u16, &line);
-        }
-        if BINDINGS.len() > most {
-            let text = format!(" {}-{} of {} · Up Down ", first + 1, first + most, BINDINGS.len());
-            self.text(inside.x, inside.bottom(), &text, self.style(Role::Dim));
-        }
-        self.cursor = None;
+            let shown = Span::styled(binding.shown, self.style(Role::Heading));
+            let left = text::wrap(&[shown], keys, &none, &none);
+            let meaning = Span::raw(format!("{}{place}", binding.meaning));
+            let right = text::wrap(&[meaning], width.saturating_sub(keys + 2), &none, &none);
+            let rows = left.len().max(right.len());
+            (0..rows).map(move |row| {
+                let mut line = left.get(row).cloned().unwrap_or_default();
+                let used: usize = line.spans.iter().map(|span| text::width(&span.content)).sum();
+                line.spans.push(Span::raw(" ".repeat((keys + 2).saturating_sub(used))));
+                line.spans.extend(right.get(row).cloned().unwrap_or_default().spans);
+                line
+            })
+        });
+        rows.collect()
     }
 
     fn picker(&mut self, picker: &Picker) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use baton_markup::visible;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::text;
@@ -89,7 +90,7 @@ impl Editor {
 
     /// Inserts a character.
     pub fn insert(&mut self, c: char) {
-        if !c.is_control() || c == '\n' {
+        if is_typed(c) {
             self.text.insert(self.cursor, c);
             self.cursor += c.len_utf8();
             self.browsing = None;
@@ -333,10 +334,15 @@ fn box_chunks(line: &str, width: usize) -> Vec<usize> {
     chunks
 }
 
-/// Normalises line breaks, and removes control characters.
+/// Whether a character can be typed: others have no place of their own in a row.
+fn is_typed(c: char) -> bool {
+    c == '\n' || !visible::is_hidden(c) || matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+}
+
+/// Normalises line breaks, and removes characters that cannot be typed.
 fn clean(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n").replace('\t', "    ");
-    text.chars().filter(|c| !c.is_control() || *c == '\n').collect()
+    text.chars().filter(|c| is_typed(*c)).collect()
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub enum Event {
         /// The row under the pointer.
         row: u16,
     },
+    /// The left button went down, moved, or went up, at a column and a row.
+    Pointer(Pointer, u16, u16),
     /// The terminal has another size, in columns and rows.
     Resize(u16, u16),
     /// The window gained or lost the focus.
@@ -42,6 +44,15 @@ pub enum Event {
     Files(String, Vec<String>),
     /// Prompts of earlier runs of the program, oldest first.
     History(Vec<String>),
+}
+
+/// What the left button of the mouse did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named by what it did")]
+pub enum Pointer {
+    Down,
+    Drag,
+    Up,
 }
 
 /// What a frame showed.

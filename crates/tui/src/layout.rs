@@ -249,7 +249,9 @@ impl Builder<'_> {
             let begin = first.take().unwrap_or_else(|| further.clone());
             self.wrapped(&[Span::styled(line, self.style(Role::Heading))], &begin, &further);
         }
-        let by = by.filter(|by| *by != "HTTP API").map(|by| format!("by {}", text::one_line(by)));
+        let own = &self.state.about.author;
+        let by =
+            by.filter(|by| *by != "HTTP API" && by != own).map(|by| format!("by {}", text::one_line(by)));
         let files = attachments.iter().map(|name| format!("@{}", text::one_line(name)));
         let about: Vec<String> = by.into_iter().chain(files).collect();
         if !about.is_empty() {
@@ -335,6 +337,9 @@ impl Builder<'_> {
                     };
                     let begin = if at == 0 { first } else { further };
                     let indent = " ".repeat(text::width(&mark));
+                    if item.is_empty() {
+                        self.line(vec![Span::styled(format!("{begin}{mark}"), dim)]);
+                    }
                     self.blocks(item, &format!("{begin}{mark}"), &format!("{further}{indent}"));
                 }
             }
@@ -388,7 +393,7 @@ impl Builder<'_> {
                     .iter()
                     .map(|(class, text)| (text.replace('\t', "    "), self.theme.code(*class)))
                     .collect(),
-                None => vec![(text::code_line(line).0, self.style(Role::Text))],
+                None => vec![(text::plain_line(line), self.style(Role::Text))],
             };
             for (row, spans) in text::chunk_spans(&pieces, width).into_iter().enumerate() {
                 let prefix = if row == 0 { prefix } else { further };
@@ -531,7 +536,9 @@ impl Builder<'_> {
         let output = if tool.result.is_empty() { &tool.live } else { &tool.result };
         let lines = output.trim_end().split('\n').count();
         let mut about = Vec::new();
-        about.extend(Some(text::one_line(&tool.decided)).filter(|text| !text.is_empty()));
+        let own = format!(" by {}", self.state.about.author);
+        let decided = tool.decided.strip_suffix(&own).unwrap_or(&tool.decided);
+        about.extend(Some(text::one_line(decided)).filter(|text| !text.is_empty()));
         match tool.state {
             ToolState::Waiting => about.push("waits for an answer".to_owned()),
             ToolState::Running if !tool.progress.is_empty() => {
@@ -588,7 +595,7 @@ impl Builder<'_> {
         };
         let mut rows: Vec<String> = Vec::new();
         for line in shown {
-            let line = text::code_line(line.rsplit('\r').find(|part| !part.is_empty()).unwrap_or_default()).0;
+            let line = text::plain_line(line.rsplit('\r').find(|part| !part.is_empty()).unwrap_or_default());
             rows.extend(text::chunks(&line, width));
         }
         let from = if tail { rows.len().saturating_sub(limit) } else { 0 };
@@ -626,7 +633,8 @@ impl Builder<'_> {
         ])
     }
 
-    fn hunks(&mut self, file: &FilePatch, limit: Option<usize>) {
+    /// Adds the hunks of a file.
+    pub(crate) fn hunks(&mut self, file: &FilePatch, limit: Option<usize>) {
         let largest = file.hunks.iter().map(|hunk| hunk.starts.0.max(hunk.starts.1) + hunk.lines.len()).max();
         let digits = largest.unwrap_or(1).to_string().len().max(2);
         let dim = self.style(Role::Dim);

@@ -44,6 +44,8 @@ pub struct Subject {
     pub parts: Vec<Part>,
     /// Choices with numbers.
     pub choices: Vec<String>,
+    /// Added and removed lines, if it is about the change of one file, whose name is the place.
+    pub counts: Option<(usize, usize)>,
 }
 
 impl Request {
@@ -241,7 +243,7 @@ fn pretty(value: &Value) -> String {
 }
 
 fn permission(wants: &PermissionRequest, tool: Option<&str>) -> Subject {
-    let note = wants.sandbox_note().map(Part::Warning);
+    let note = wants.sandbox_note().map(|note| Part::Prose("sandbox", note));
     match wants {
         PermissionRequest::Shell { full_command_text, intention, warning, input_to, .. } => {
             let mut parts = Vec::new();
@@ -276,10 +278,14 @@ fn permission(wants: &PermissionRequest, tool: Option<&str>) -> Subject {
                     None => Part::Warning("the change is too long to be shown in full".into()),
                 });
             }
-            let is_new =
-                patch::patch(diff).first().is_some_and(|file| file.kind == patch::PatchKind::Created);
+            let files = patch::patch(diff);
+            let is_new = files.first().is_some_and(|file| file.kind == patch::PatchKind::Created);
             let title = if is_new { "Create this file?" } else { "Change this file?" };
-            Subject { title: title.into(), place: file_name.clone(), parts, ..Subject::default() }
+            let counts = match &files[..] {
+                [file] if patch::is_patch(diff) => Some(file.counts),
+                _ => None,
+            };
+            Subject { title: title.into(), place: file_name.clone(), parts, counts, ..Subject::default() }
         }
         PermissionRequest::Read { path, intention, .. } => asked("Read this?", path, intention),
         PermissionRequest::Url { url, intention, .. } => asked("Fetch this address?", url, intention),
@@ -403,8 +409,13 @@ impl State {
         ])];
         if !subject.place.is_empty() {
             let (exact, _) = text::exact_lines(&subject.place);
-            let path = text::cut_start(&exact.join("⏎"), width);
-            lines.push(Line::styled(path, self.theme.style(Role::Accent).add_modifier(Modifier::BOLD)));
+            let counts =
+                subject.counts.map(|(added, removed)| format!("  +{added} -{removed}")).unwrap_or_default();
+            let path = text::cut_start(&exact.join("⏎"), width.saturating_sub(text::width(&counts)));
+            lines.push(Line::from(vec![
+                Span::styled(path, self.theme.style(Role::Accent).add_modifier(Modifier::BOLD)),
+                Span::styled(counts, dim),
+            ]));
         }
         lines
     }
@@ -412,7 +423,13 @@ impl State {
     fn body_rows(&self, subject: &Subject, width: usize) -> Rows {
         let mut out = Builder { state: self, theme: self.theme, width, rows: Rows::default() };
         for part in &subject.parts {
-            out.part(part);
+            match part {
+                // The name of the file stays in sight above the body.
+                Part::Patch(diff) if subject.counts.is_some() => {
+                    patch::patch(diff).iter().for_each(|file| out.hunks(file, None));
+                }
+                part => out.part(part),
+            }
         }
         for (at, choice) in subject.choices.iter().enumerate() {
             let number = Span::styled(format!("{}. ", at + 1), self.theme.style(Role::Accent));

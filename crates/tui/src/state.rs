@@ -11,7 +11,7 @@ use crate::editor::Editor;
 use crate::event::Ms;
 use crate::layout::RowCache;
 use crate::theme::Theme;
-use crate::wire::{Queued, Request, Session, SessionState};
+use crate::wire::{Attached, Queued, Request, Session, SessionState};
 
 /// The interface.
 #[derive(Debug, Default)]
@@ -44,6 +44,8 @@ pub struct State {
     pub unfolded: bool,
     /// When the running turn was first seen.
     pub turn_since: Option<Ms>,
+    /// The running turn, as the server names it.
+    pub turn: Option<String>,
     /// Whether a cancel is on its way.
     pub cancelling: bool,
     /// Prompts that have not started.
@@ -52,6 +54,8 @@ pub struct State {
     pub paused: bool,
     /// Whether a stopped server left work.
     pub left: bool,
+    /// Who receives the events of the session.
+    pub attached: Vec<Attached>,
     /// Pending requests of the session.
     pub requests: Vec<Request>,
     /// The request that is shown.
@@ -78,6 +82,8 @@ pub struct State {
     pub last_key: Option<Ms>,
     /// When Esc was pressed last.
     pub last_escape: Option<Ms>,
+    /// Cells that are selected: the column and row of the first and the last one, in the order of the drag.
+    pub selection: Option<((u16, u16), (u16, u16))>,
     /// The text that is searched for in the conversation.
     pub search: Option<String>,
     /// Highlighted code, by its hash; none while it is being highlighted, or if it cannot be.
@@ -95,6 +101,8 @@ pub struct About {
     pub notes: Vec<String>,
     /// Home directory of the user, shown as `~`.
     pub home: String,
+    /// What prompts and answers from here are signed with.
+    pub author: String,
     /// Whether the demo model answers.
     pub is_demo: bool,
 }
@@ -265,6 +273,15 @@ impl State {
         Self { size, theme, about, ..Self::default() }
     }
 
+    /// Returns the names of other people who are attached.
+    #[must_use]
+    pub fn attached_users(&self) -> Vec<String> {
+        let names = self.attached.iter().filter_map(|other| other.user.as_deref());
+        let mut names: Vec<String> = names.map(crate::text::one_line).collect();
+        names.dedup();
+        names
+    }
+
     /// Whether a turn runs or is about to.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -286,6 +303,8 @@ impl State {
         self.queue = state.queue;
         self.paused = state.paused;
         self.left = state.left;
+        self.turn = state.turn.map(|turn| turn.id).filter(|id| !id.is_empty());
+        self.attached = state.attached;
         self.set_busy(running);
         self.set_requests(state.requests);
     }

@@ -51,6 +51,12 @@ pub fn code_line(text: &str) -> (String, usize) {
     (expanded(&shown), escaped)
 }
 
+/// Escapes a line of text in which trailing spaces do not matter, and expands its tabs.
+#[must_use]
+pub fn plain_line(text: &str) -> String {
+    expanded(&visible::line(text, Form::Prose).0)
+}
+
 /// Escapes prose line by line, and expands its tabs.
 #[must_use]
 pub fn prose(text: &str) -> Vec<String> {

@@ -54,8 +54,22 @@ pub struct SessionState {
     pub requests: Vec<Request>,
     /// Number of clients that receive the session's events.
     pub watching: u64,
+    /// Who receives the events.
+    pub attached: Vec<Attached>,
     /// The running turn.
     pub turn: Option<TurnView>,
+}
+
+/// Somebody who receives the events of a session.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Attached {
+    /// How: `http` or `sdk`.
+    pub door: String,
+    /// Who.
+    pub user: Option<String>,
+    /// With what.
+    pub program: Option<String>,
 }
 
 /// The running turn.

@@ -151,6 +151,35 @@ proptest! {
         prop_assert_eq!(one, other);
     }
 
+    /// Whatever models, tools and files contain, a frame is drawn at any size, and hidden characters reach no cell.
+    #[test]
+    fn any_text_is_drawn(
+        text in "(\\PC|[\\x00-\\x1f\\x7f-\\u{9f}\\u{200b}-\\u{202e}`*_|>#\\[\\]()-]){0,120}",
+        size in (1_u16..130, 1_u16..50),
+        unfolded in any::<bool>(),
+    ) {
+        let mut person = Person::at(size.0, size.1);
+        person.tell(1, "user.message", json!({ "content": text }));
+        person.tell(2, "assistant.message", json!({ "messageId": "m", "content": text, "reasoningText": text }));
+        person.tell(3, "tool.execution_start", json!({ "toolCallId": text, "toolName": text, "arguments": { "command": text } }));
+        person.tell(4, "tool.execution_partial_result", json!({ "toolCallId": text, "partialOutput": text }));
+        person.tell(5, "session.error", json!({ "errorType": "x", "message": text }));
+        person.tell(6, "assistant.message_delta", json!({ "messageId": "n", "deltaContent": text }));
+        person.asks(&[common::command("r", &text)]);
+        person.happens(Event::Paste(text.clone()));
+        if unfolded {
+            person.presses(baton_tui::keys::Key::ctrl('o'));
+        }
+        for _ in 0..3 {
+            let frame = person.sees();
+            for cell in frame.buffer.content() {
+                let hidden = |c: char| baton_markup::visible::is_hidden(c) && !matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
+                prop_assert!(!cell.symbol().chars().any(hidden), "{:?}", cell.symbol());
+            }
+            person.presses(baton_tui::keys::Key::plain(baton_tui::keys::Code::PageUp));
+        }
+    }
+
     /// What is remembered of earlier frames changes nothing.
     #[test]
     fn cached_rows_are_the_rows(cuts in prop::collection::vec(0_usize..7, 1..9), widths in prop::collection::vec(40_u16..120, 1..5)) {

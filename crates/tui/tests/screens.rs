@@ -255,6 +255,24 @@ fn name_of_a_file_stays_in_sight_in_a_long_diff() {
 }
 
 #[test]
+fn dragged_text_is_copied_without_margins() {
+    use baton_tui::event::{Effect, Pointer};
+    let mut person = Person::at(80, 24);
+    prompt(&mut person, 1, "copy");
+    person.tell(4, "assistant.message", json!({ "messageId": "m", "content": "one 日本 two\n\nthree four" }));
+    let screen = person.screen();
+    let row = |text: &str| screen.lines().position(|line| line.contains(text)).unwrap() as u16;
+    person.happens(Event::Pointer(Pointer::Down, 5, row("one")));
+    person.happens(Event::Pointer(Pointer::Drag, 20, row("one")));
+    person.happens(Event::Pointer(Pointer::Up, 5, row("three")));
+    assert_eq!(person.effects.last(), Some(&Effect::Copy("日本 two\n\nthree".into())));
+    person.effects.clear();
+    person.happens(Event::Pointer(Pointer::Down, 5, 5));
+    person.happens(Event::Pointer(Pointer::Up, 5, 5));
+    assert_eq!(person.effects, [], "a click copies nothing");
+}
+
+#[test]
 fn reader_who_has_scrolled_up_stays_there() {
     let mut person = Person::at(80, 24);
     prompt(&mut person, 1, "count");

@@ -33,7 +33,7 @@ impl AttachTest {
 
     /// Runs `baton attach` on a terminal.
     async fn attach(&self, arguments: &[&str]) -> Terminal {
-        let command = self.program.command(&[&["attach"], arguments].concat());
+        let command = self.program.command(&[&["attach", "--plain"], arguments].concat());
         let terminal = Terminal::start(&command).unwrap();
         terminal.until("Ctrl-C").await;
         terminal

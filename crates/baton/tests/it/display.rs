@@ -65,7 +65,7 @@ async fn attach_and_sessions_escape_untrusted_text() {
     http.outcome("s", &prompt).await;
     let ask = json!({"question": format!("which{ATTACK}?"), "choices": [format!("red{ATTACK}\n  2. blue")]});
     http.prompt("s", &call("ask_user", &ask)).await;
-    let mut terminal = Terminal::start(&program.command(&["attach", "s"])).unwrap();
+    let mut terminal = Terminal::start(&program.command(&["attach", "--plain", "s"])).unwrap();
     terminal.until("your answer:").await;
     let screen = terminal.screen();
     assert_harmless(&screen);

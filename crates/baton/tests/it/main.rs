@@ -31,6 +31,7 @@ mod fuzz;
 mod handover;
 mod history;
 mod http;
+mod interface;
 mod invalid_params;
 mod load;
 mod log;

@@ -175,6 +175,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("ops", &["disk", "json", "protocol", "store"]),
     // Clients of the HTTP API: they find servers, and see no session but through the API.
     ("client", &["disk", "history", "json", "model", "protocol", "store"]),
+    ("tui", &["client", "disk", "json", "markup", "protocol"]),
     // The command line, and the program, which tests the whole.
     ("baton", &["cli"]),
     (
@@ -210,6 +211,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "sql",
             "store",
             "terminal",
+            "tui",
         ],
     ),
     // For tests.
@@ -296,10 +298,16 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("memchr", &["json", "testkit"]),
     ("process-wrap", &["process"]),
     ("pulldown-cmark", &["markup"]),
+    ("crossterm", &["tui"]),
+    ("ratatui", &["tui"]),
     ("rpds", &["core"]),
     ("serde_path_to_error", &["json"]),
     ("similar", &["markup"]),
+    ("syntect", &["markup"]),
     ("tar", &["fuzz", "ops"]),
+    ("unicode-segmentation", &["tui"]),
+    ("unicode-width", &["tui"]),
+    ("vt100", &["testkit"]),
 ];
 
 pub(super) fn crates() -> PathBuf {

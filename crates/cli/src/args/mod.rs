@@ -43,6 +43,7 @@ const MAX_WIDTH: usize = 100;
 
 const EXAMPLES: &str = "\
 Examples:
+  baton                                       work in the terminal, full screen
   baton run \"what does this repository do?\"   send one prompt, stream the answer
   baton run --continue \"and its tests?\"       continue the last session here
   baton serve --port 8421                     serve SDK clients on that port
@@ -56,6 +57,7 @@ SDKs start the server themselves: set COPILOT_CLI_PATH to this program.";
 pub const OVERVIEW: &str = "\
 Runs AI agent sessions that programs and people watch, steer and approve.
 
+  baton                                      work in the terminal, full screen
   baton run \"what does this repository do?\"  send one prompt, stream the answer
   baton run --continue \"and its tests?\"      continue the last session here
   baton serve --port 8421                    serve SDK clients on that port

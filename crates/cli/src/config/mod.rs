@@ -12,6 +12,7 @@ mod notifications;
 mod sandbox;
 mod show;
 mod store;
+mod terminal;
 mod workspaces;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ use self::mcp::McpTable;
 use self::notifications::NotificationsTable;
 use self::sandbox::{LimitsTable, SandboxTable};
 use self::store::{AgentsTable, RecoveryTable, StoreTable};
+use self::terminal::TerminalTable;
 use self::workspaces::WorkspaceTable;
 use crate::args::{Global, LogFormat, ModelArgs};
 use crate::logging;
@@ -63,6 +65,7 @@ struct File {
     http: HttpTable,
     notifications: NotificationsTable,
     workspaces: WorkspaceTable,
+    terminal: TerminalTable,
     tools: ToolsTable,
     sandbox: SandboxTable,
     store: StoreTable,
@@ -97,6 +100,7 @@ pub(crate) struct Config {
     pub(crate) http: HttpTable,
     pub(crate) notifications: NotificationsTable,
     pub(crate) workspaces: WorkspaceTable,
+    pub(crate) terminal: TerminalTable,
     /// Further variables that commands of sessions see.
     pub(crate) tool_environment: Sourced<Vec<String>>,
     /// Variables that may hold keys and tokens for models.
@@ -144,6 +148,7 @@ pub(crate) fn load(
     let file_source = path.display().to_string();
     let in_file = || format!("in {file_source}");
     file.workspaces.options().with_context(in_file)?;
+    file.terminal.theme().with_context(in_file)?;
     let sources = Sources { environment, file: file_source.clone() };
     let pick = |flag, variables: &[&str], file, default: &str| sources.pick(flag, variables, file, default);
     let text = |path: &PathBuf| path.display().to_string();
@@ -210,6 +215,7 @@ pub(crate) fn load(
         http: file.http,
         notifications: file.notifications,
         workspaces: file.workspaces,
+        terminal: file.terminal,
         as_written,
         file: path,
         file_found,
@@ -321,6 +327,7 @@ mod tests {
     fn mistakes_in_the_file_are_named() {
         for (file, word) in [
             ("workspaces.detach_grace_seconds = -1", "detach_grace"),
+            ("terminal.theme = \"pink\"", "terminal, dark, light, plain"),
             ("homme = 1", "homme"),
             ("prices.big = { input = -1, output = 2 }", "big"),
             ("durability = \"maybe\"", "maybe"),

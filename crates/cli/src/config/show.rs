@@ -89,6 +89,7 @@ fn in_force(config: Config) -> Rows {
         http,
         notifications,
         workspaces,
+        terminal,
         tool_environment,
         store,
         place,
@@ -154,6 +155,7 @@ fn in_force(config: Config) -> Rows {
     http.show(TableRows { name: "http", file: &file, rows: &mut rows });
     notifications.show(TableRows { name: "notifications", file: &file, rows: &mut rows });
     workspaces.show(TableRows { name: "workspaces", file: &file, rows: &mut rows });
+    terminal.show(TableRows { name: "terminal", file: &file, rows: &mut rows });
     TableRows { name: "mcp", file: &file, rows: &mut rows }.add("keyring", keyring, &false);
     rows
 }
@@ -255,6 +257,9 @@ mod tests {
         detach_grace_seconds = 13.0
         keep_running = true
         approve_runs = true
+        [terminal]
+        theme = "dark"
+        mouse = false
         [tools]
         environment = ["MY_*"]
         [store]
@@ -302,6 +307,7 @@ mod tests {
             "notifications",
             "notifications.push",
             "workspaces",
+            "terminal",
             "tools",
             "store",
             "recovery",

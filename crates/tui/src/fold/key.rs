@@ -60,7 +60,7 @@ impl State {
             Action::Steer => return self.send(true),
             Action::Newline => self.editor.insert('\n'),
             Action::Interrupt => return self.interrupt(),
-            Action::Quit => return vec![Effect::Quit],
+            Action::Quit => return self.quit(),
             Action::Close => return self.escape(),
             Action::Help => self.overlay = Some(Overlay::Help(0)),
             Action::Palette => self.open_commands(),
@@ -181,9 +181,12 @@ impl State {
         let message = self.editor.take();
         self.editor.remember(&message.text);
         self.view = crate::state::View::default();
+        let immediate = immediate && self.is_busy();
+        // Ctrl-C right behind it cancels it.
+        self.set_busy(true);
         vec![
             Effect::Remember(message.text.clone()),
-            Effect::Send { text: message.text, files: message.files, immediate: immediate && self.is_busy() },
+            Effect::Send { text: message.text, files: message.files, immediate },
         ]
     }
 
@@ -193,7 +196,8 @@ impl State {
             if std::mem::replace(&mut self.cancelling, true) {
                 return Vec::new();
             }
-            return vec![Effect::Cancel(self.conversation.turn().map(str::to_owned))];
+            let turn = self.conversation.turn().or(self.turn.as_deref());
+            return vec![Effect::Cancel(turn.map(str::to_owned))];
         }
         if self.editor.is_empty() {
             self.say("Ctrl-D quits; the session stays");
@@ -240,6 +244,13 @@ impl State {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Leaves. A draft goes into the history.
+    fn quit(&mut self) -> Vec<Effect> {
+        let draft = self.editor.clone().take().text;
+        let kept = (!draft.trim().is_empty()).then_some(Effect::Remember(draft));
+        kept.into_iter().chain([Effect::Quit]).collect()
     }
 
     pub(super) fn release(&mut self) -> Vec<Effect> {

@@ -9,7 +9,7 @@ mod request;
 
 pub use self::commands::{COMMANDS, Command};
 
-use crate::event::{Drawn, Effect, Event, Ms};
+use crate::event::{Drawn, Effect, Event, Ms, Pointer};
 use crate::state::State;
 
 /// Rows that a turn of the wheel scrolls.
@@ -26,7 +26,9 @@ impl State {
             Event::Key(key) => self.key(key),
             Event::Paste(text) => self.paste(&text),
             Event::Wheel { up, row } => self.wheel(up, row),
+            Event::Pointer(what, column, row) => self.pointer(what, (column, row)),
             Event::Resize(columns, rows) => {
+                self.selection = None;
                 self.size = (columns, rows);
                 Vec::new()
             }
@@ -66,7 +68,8 @@ impl State {
     pub fn deadline(&self) -> Option<Ms> {
         const SPINNER: Ms = 250;
         let toast = self.toast.as_ref().map(|toast| toast.until);
-        let moves = self.is_busy() || matches!(self.link, crate::state::Link::Lost(..));
+        let waits = self.panel.as_ref().is_some_and(|panel| panel.stage != crate::state::Stage::Sending);
+        let moves = (self.is_busy() && !waits) || matches!(self.link, crate::state::Link::Lost(..));
         // Nobody looks at a window without the focus: its seconds may stand still.
         let spinner = (moves && self.focused != Some(false)).then(|| (self.now / SPINNER + 1) * SPINNER);
         toast.into_iter().chain(spinner).min()
@@ -79,6 +82,26 @@ impl State {
             self.scroll_request(by);
         } else {
             self.scroll(by);
+        }
+        Vec::new()
+    }
+
+    /// Selects cells while the button is down, and copies their text when it goes up.
+    fn pointer(&mut self, what: Pointer, at: (u16, u16)) -> Vec<Effect> {
+        match (what, self.selection) {
+            (Pointer::Down, _) => self.selection = Some((at, at)),
+            (Pointer::Drag, Some((from, _))) => self.selection = Some((from, at)),
+            (Pointer::Up, Some((from, _))) if from == at => self.selection = None,
+            (Pointer::Up, Some((from, _))) => {
+                self.selection = Some((from, at));
+                let text = crate::draw::selected(self);
+                self.selection = None;
+                if !text.trim().is_empty() {
+                    self.say("the selection was sent to the terminal's clipboard");
+                    return vec![Effect::Copy(text)];
+                }
+            }
+            _ => {}
         }
         Vec::new()
     }

@@ -6,6 +6,9 @@ use crate::event::{Asked, Effect, Net};
 use crate::state::{Link, State, View};
 use crate::text;
 
+/// Name of the model that answers when none is set up.
+const DEMO: &str = "baton-demo";
+
 impl State {
     pub(super) fn net(&mut self, net: Net) -> Vec<Effect> {
         match net {
@@ -19,7 +22,11 @@ impl State {
                 self.reading_earlier = false;
                 self.view = View::default();
                 self.set_state(*state);
-                return if is_new { vec![Effect::FetchAllRequests, Effect::FetchSkills] } else { Vec::new() };
+                return if is_new {
+                    vec![Effect::FetchAllRequests, Effect::FetchSkills, Effect::FetchModels]
+                } else {
+                    Vec::new()
+                };
             }
             Net::Connected => {
                 if matches!(self.link, Link::Lost(..)) {
@@ -58,15 +65,19 @@ impl State {
                         && request.is_for_people()
                         && !self.answered.contains(&request.request_id)
                 });
+                let known = self.inbox.len();
                 self.inbox = requests;
                 self.refresh_inbox();
+                if self.inbox.len() > known {
+                    return self.notify("another session waits for your answer").into_iter().collect();
+                }
             }
             Net::Sessions(sessions) => {
                 self.sessions = sessions;
                 self.list_sessions();
             }
             Net::Models(models) => {
-                self.about.is_demo = models.endpoint_error.is_some();
+                self.about.is_demo = models.models.first().is_some_and(|model| model.id == DEMO);
                 self.list_models(&models);
             }
             Net::Skills(skills) => {

@@ -1,8 +1,10 @@
 //! Keys, pastes and the mouse, from the terminal's words into ours.
 
-use crossterm::event::{Event as Raw, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEventKind};
+use crossterm::event::{
+    Event as Raw, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
+};
 
-use crate::event::Event;
+use crate::event::{Event, Pointer};
 use crate::keys::{Code, Key};
 
 /// Translates events that arrived together. An Enter between characters that arrived with it was pasted: it is a new line.
@@ -28,6 +30,9 @@ fn translated(event: Raw) -> Option<Event> {
         Raw::Mouse(mouse) => match mouse.kind {
             MouseEventKind::ScrollUp => Event::Wheel { up: true, row: mouse.row },
             MouseEventKind::ScrollDown => Event::Wheel { up: false, row: mouse.row },
+            MouseEventKind::Down(MouseButton::Left) => Event::Pointer(Pointer::Down, mouse.column, mouse.row),
+            MouseEventKind::Drag(MouseButton::Left) => Event::Pointer(Pointer::Drag, mouse.column, mouse.row),
+            MouseEventKind::Up(MouseButton::Left) => Event::Pointer(Pointer::Up, mouse.column, mouse.row),
             _ => return None,
         },
     })

@@ -8,6 +8,7 @@ mod net;
 mod outside;
 mod terminal;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -76,6 +77,8 @@ pub struct Options {
     pub mouse: bool,
     /// Working directory.
     pub cwd: PathBuf,
+    /// Variables for the commands of sessions that are created here; only servers of this machine get them.
+    pub variables: BTreeMap<String, String>,
     /// Directory for the file of earlier prompts.
     pub directory: PathBuf,
     /// What the environment says about the terminal.
@@ -168,7 +171,7 @@ impl Shell {
     fn new(options: Options, state: State) -> anyhow::Result<Self> {
         let (news_sender, news) = mpsc::channel(MAX_NEWS);
         let (reporter, reports) = mpsc::channel(64);
-        let network = Network::new(options.servers, news_sender, options.cwd.clone());
+        let network = Network::new(options.servers, news_sender, options.cwd.clone(), options.variables);
         let written = reporter.clone();
         let writer = Writer::start(move |is_written| {
             let _ = written.blocking_send(Report::Written(is_written));
@@ -338,7 +341,8 @@ impl Shell {
             }
             Effect::Remember(prompt) => {
                 let file = self.directory.join("prompts.jsonl");
-                std::thread::spawn(move || outside::remember(&file, &prompt));
+                // The program may end next.
+                let _ = tokio::task::spawn_blocking(move || outside::remember(&file, &prompt)).await;
             }
             Effect::Highlight(hash, language, text) => {
                 self.on_a_thread(move || {

@@ -1,5 +1,6 @@
 //! The network: follows the session, reconnects, and carries out what the interface asks of the server.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,13 +33,24 @@ pub(super) struct Network {
     following: Option<AbortHandle>,
     tasks: JoinSet<()>,
     cwd: PathBuf,
+    /// Variables for the commands of sessions that are created here.
+    variables: Arc<BTreeMap<String, String>>,
+    /// Reads of the state and of the requests that are on their way: a later one replaces them.
+    reading: [Option<AbortHandle>; 2],
     /// Feeds that wake up when other sessions change.
     feed: Option<AbortHandle>,
 }
 
 impl Network {
-    pub(super) fn new(servers: Arc<dyn Servers>, news: mpsc::Sender<News>, cwd: PathBuf) -> Self {
+    pub(super) fn new(
+        servers: Arc<dyn Servers>,
+        news: mpsc::Sender<News>,
+        cwd: PathBuf,
+        variables: BTreeMap<String, String>,
+    ) -> Self {
         Self {
+            variables: Arc::new(variables),
+            reading: [None, None],
             servers,
             client: Arc::default(),
             news,
@@ -69,6 +81,7 @@ impl Network {
             news: self.news.clone(),
             generation: self.generation,
             cwd: self.cwd.clone(),
+            variables: self.variables.clone(),
         };
         self.following = Some(self.tasks.spawn(follower.run(start)));
     }
@@ -99,13 +112,25 @@ impl Network {
 
     /// Asks something of the server, and reports what came of it.
     fn ask(&mut self, work: impl Future<Output = Option<Net>> + Send + 'static) {
+        drop(self.spawn(work));
+    }
+
+    fn spawn(&mut self, work: impl Future<Output = Option<Net>> + Send + 'static) -> AbortHandle {
         let (news, generation) = (self.news.clone(), self.generation);
         while self.tasks.try_join_next().is_some() {}
         self.tasks.spawn(async move {
             if let Some(result) = work.await {
                 let _ = news.send((generation, result)).await;
             }
-        });
+        })
+    }
+
+    /// Reads something that a later read replaces.
+    fn read(&mut self, which: usize, work: impl Future<Output = Option<Net>> + Send + 'static) {
+        let reading = self.spawn(work);
+        if let Some(before) = self.reading[which].replace(reading) {
+            before.abort();
+        }
     }
 
     /// Carries out an effect that concerns the server. Returns it if it does not.
@@ -150,11 +175,11 @@ impl Network {
                 let sent = client.patch::<Value>(&format!("{base}/queue"), &body).await;
                 Some(Net::Done(Asked::Change("queue released".into()), result(sent)))
             }),
-            Effect::FetchState => self.ask(async move {
+            Effect::FetchState => self.read(0, async move {
                 let state = client.get::<SessionState>(&format!("{base}/state")).await.ok()?;
                 Some(Net::State(Box::new(state)))
             }),
-            Effect::FetchRequests => self.ask(async move {
+            Effect::FetchRequests => self.read(1, async move {
                 let list = client.get::<Requests>(&format!("{base}/requests")).await.ok()?;
                 Some(Net::Requests(list.requests))
             }),
@@ -187,8 +212,6 @@ impl Network {
                 Some(Net::Done(Asked::Change(said), result(sent)))
             }),
             Effect::Fork => {
-                let (shared, servers) = (self.client.clone(), self.servers.clone());
-                let _ = (shared, servers);
                 self.ask(async move {
                     let sent = client.post::<Session>(&format!("{base}/fork"), &json!({}), None).await;
                     Some(match sent {
@@ -317,6 +340,7 @@ struct Follower {
     news: mpsc::Sender<News>,
     generation: u64,
     cwd: PathBuf,
+    variables: Arc<BTreeMap<String, String>>,
 }
 
 impl Follower {
@@ -369,6 +393,11 @@ impl Follower {
         let id = match session {
             Some(id) => {
                 // A restarted server continues what it finds when a client asks for it.
+                if *start == Start::New && client.is_on_socket() {
+                    let body = json!({ "environment": *self.variables });
+                    // It has forgotten them. A server that does not know the field uses its own.
+                    let _ = client.patch::<Value>(&format!("/api/sessions/{id}"), &body).await;
+                }
                 client.resume(id).await.map_err(|failure| passing(&failure))?;
                 id.clone()
             }
@@ -419,8 +448,19 @@ impl Follower {
         match start {
             Start::New => {
                 let body = json!({ "cwd": self.cwd, "questions": true, "trackFiles": true });
-                let new: Session = client.post("/api/sessions", &body, None).await?;
-                Ok(new.id)
+                let mut with_variables = body.clone();
+                with_variables["environment"] = json!(*self.variables);
+                if !client.is_on_socket() {
+                    return Ok(client.post::<Session>("/api/sessions", &body, None).await?.id);
+                }
+                match client.post::<Session>("/api/sessions", &with_variables, None).await {
+                    Ok(new) => Ok(new.id),
+                    // A server that does not know the field uses its own variables.
+                    Err(RequestFailure::Refused { .. }) => {
+                        Ok(client.post::<Session>("/api/sessions", &body, None).await?.id)
+                    }
+                    Err(failure) => Err(failure.into()),
+                }
             }
             Start::Existing(wanted) => Ok(client.find(wanted).await?.id),
             Start::Newest => {

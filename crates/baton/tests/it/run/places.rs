@@ -122,7 +122,7 @@ async fn attach_streams_answers_and_steers_the_session_of_a_run() {
     let mut run = on_terminal(&program, &[prompt]);
     model.wait_for_hold("gate").await;
     let attached = eventually("the run to be found", async || {
-        let terminal = Terminal::start(&program.command(&["attach"])).unwrap();
+        let terminal = Terminal::start(&program.command(&["attach", "--plain"])).unwrap();
         let shown =
             tokio::time::timeout(std::time::Duration::from_secs(2), terminal.until("Ctrl-D leaves")).await;
         shown.is_ok().then_some(terminal)
@@ -169,7 +169,7 @@ async fn attach_finds_the_run_that_holds_a_session_beside_a_server() {
         std::fs::read_dir(program.home().join("runs")).ok()?.next().map(drop)
     })
     .await;
-    let attached = Terminal::start(&program.command(&["attach", &id])).unwrap();
+    let attached = Terminal::start(&program.command(&["attach", "--plain", &id])).unwrap();
     attached.until("[[hold:gate]]").await;
     model.release("gate");
     attached.until("\r\nat last\r\n").await;
@@ -228,7 +228,7 @@ async fn attach_in_the_middle_of_an_answer_prints_it_once() {
     let mut run = on_terminal(&program, &["[[text:first half]][[hold:gate]][[text:second half]]"]);
     run.until("first half").await;
     model.wait_for_hold("gate").await;
-    let attached = Terminal::start(&program.command(&["attach"])).unwrap();
+    let attached = Terminal::start(&program.command(&["attach", "--plain"])).unwrap();
     attached.until("> [[text:first half]]").await;
     model.release("gate");
     assert_eq!(run.running.ended().await.code(), Some(0));
