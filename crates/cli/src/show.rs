@@ -5,6 +5,7 @@ use baton_protocol::event::ToolStart;
 use baton_protocol::permission::PermissionRequest;
 use serde_json::Value;
 
+use crate::client::TRUST_TOOL;
 use crate::terminal::Question;
 
 /// Limit of characters for the arguments of a tool call.
@@ -17,9 +18,23 @@ const TYPING: &str = "Type into the running command: ";
 pub(crate) fn call(start: &ToolStart) -> String {
     let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
     let value: serde_json::Value = baton_json::from_str(arguments).unwrap_or_default();
+    if matches!(&*start.tool_name, "trust" | TRUST_TOOL)
+        && let Some(question) = trust_question(&value)
+    {
+        return question;
+    }
     let main_keys = ["command", "path", "pattern", "url", "query", "question"];
     let detail = main_keys.iter().find_map(|key| value.get(key)?.as_str()).unwrap_or(arguments);
     format!("{} {}", start.tool_name, shortened(detail, CALL_LIMIT))
+}
+
+/// Describes the question whether to trust a directory.
+fn trust_question(arguments: &Value) -> Option<String> {
+    let directory = arguments["directory"].as_str()?;
+    let files = arguments["files"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let files = files.collect::<Vec<_>>().join(", ");
+    let files = if files.is_empty() { files } else { format!(" ({files})") };
+    Some(shortened(&format!("trust {directory}{files}"), CALL_LIMIT))
 }
 
 /// Cuts a text, and says how many characters are left out.
@@ -140,6 +155,17 @@ mod tests {
         ]}));
         let expected = ["! MCP server b: no such program", "! MCP server c: it requires a login"];
         assert_eq!(unavailable_servers(&loaded), expected);
+    }
+
+    #[test]
+    fn question_of_trust_is_told_in_words() {
+        let call_of = |arguments: serde_json::Value| {
+            let start = serde_json::json!({ "toolCallId": "c", "toolName": "trust", "arguments": arguments });
+            call(&baton_json::from_value(&start).unwrap())
+        };
+        let shown = call_of(serde_json::json!({ "directory": "/w", "files": [".codex", ".env"] }));
+        assert_eq!(shown, "trust /w (.codex, .env)");
+        assert_eq!(call_of(serde_json::json!({ "path": "/w" })), "trust /w", "a tool of that name");
     }
 
     #[test]

@@ -14,8 +14,8 @@ use crate::{setup, terminal};
 
 /// Characters of a session's id that are shown on a terminal.
 const SHORT_ID: usize = 8;
-/// Columns of an author on a terminal; the detail needs the rest.
-const BY_WIDTH: usize = 16;
+/// Columns of an author on a terminal: enough for "client that approves everything".
+const BY_WIDTH: usize = 31;
 
 pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
@@ -33,7 +33,7 @@ pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
             let time = terminal::output_is_terminal().then(LocalTime::of_system);
             let rows: Vec<Vec<String>> = entries.iter().map(|entry| row(entry, time.as_ref())).collect();
             let header = ["TIME", "SESSION", "ACTION", "BY", "DETAIL"];
-            List { header: &header, rows: &rows, notes: &[], heading: 3, flexible: &[] }.print();
+            List { header: &header, rows: &rows, notes: &[], heading: 3, flexible: &[] }.print_wrapped();
         }
         Ok(ExitCode::SUCCESS)
     })
