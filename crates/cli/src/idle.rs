@@ -25,19 +25,27 @@ impl Usage {
             let responses = self.http.responses();
             if responses != answered || self.has_clients() {
                 (since, answered) = (Instant::now(), responses);
-            } else if since.elapsed() >= limit && !self.has_requests().await {
+            } else if since.elapsed() >= limit && !self.has_work().await {
                 return;
             }
         }
     }
 
-    /// Whether a client is connected, or a session is live: one that nobody uses is unloaded.
+    /// Whether a client is connected.
     fn has_clients(&self) -> bool {
-        self.http.connections() > 0 || self.rpc.connections() > 0 || !self.runtime.registry.all().is_empty()
+        let live = self.runtime.registry.all();
+        self.http.connections() > 0
+            || self.rpc.connections() > 0
+            || live.iter().any(|session| session.hub.clients() > 0)
     }
 
-    /// Whether a stored session has requests for people. If that is not known, it counts as if.
-    async fn has_requests(&self) -> bool {
+    /// Whether a session works, or has requests for people. If that is not known, it counts as if.
+    async fn has_work(&self) -> bool {
+        for session in self.runtime.registry.all() {
+            if session.inspect().await.is_ok_and(|view| view.session.is_in_use()) {
+                return true;
+            }
+        }
         let Ok(all) = self.runtime.store.list().await else { return true };
         all.iter()
             .map(|summary| metadata::decode(&summary.meta))

@@ -149,7 +149,7 @@ async fn servers_of_a_home_are_listed_with_all_their_addresses() {
     let program = baton();
     let none = program.run(&["servers"]).await;
     assert!(none.code() == Some(0) && none.stderr.contains("no server of this home runs"), "{none:?}");
-    let server = program.serve_with(&["serve", "--http", "127.0.0.1:0", "--port", "0"]).await;
+    let server = program.serve_http(&[]).await;
     let listed = program.run(&["servers", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     let addresses = listed["servers"][0]["clientAddresses"].to_string();
