@@ -61,8 +61,8 @@ pub(crate) fn permission(wants: &PermissionRequest) -> Question {
                 .prose("warning", warning.as_deref().unwrap_or_default())
                 .prose("sandbox", &wants.sandbox_note().unwrap_or_default())
         }
-        PermissionRequest::Write { file_name, diff, new_file_contents, .. } => {
-            let question = Question::allow("changing", "file", file_name);
+        PermissionRequest::Write { file_name, diff, new_file_contents, intention, .. } => {
+            let question = Question::allow("changing", "file", file_name).prose("note", remark(intention));
             match new_file_contents {
                 _ if !is_cut(diff) => question.diff("change", diff),
                 Some(contents) => {
@@ -117,6 +117,11 @@ pub(crate) fn permission_hint(offers: usize) -> &'static str {
 /// Whether the server has cut a diff; its last line says so.
 fn is_cut(diff: &str) -> bool {
     diff.trim_end().lines().next_back().is_some_and(|last| last.starts_with("[The diff goes on for "))
+}
+
+/// Returns what a request to change a file says besides its diff. The tools' default texts carry no information.
+fn remark(intention: &str) -> &str {
+    if matches!(intention, "Create file" | "Edit file") { "" } else { intention }
 }
 
 /// Returns the purpose that the model states for a command. The tool's default text carries no information and is left
@@ -182,6 +187,11 @@ mod tests {
             });
             permission(&baton_json::from_value(&wants).unwrap()).lines(None).join("\n")
         };
+        let exists = serde_json::json!({
+            "kind": "write", "fileName": "/w/a", "diff": "+a", "intention": "Create file: one exists",
+        });
+        let shown = permission(&baton_json::from_value(&exists).unwrap()).lines(None).join("\n");
+        assert!(shown.contains("  │ Create file: one exists"), "{shown}");
         let cut = "+a\n[The diff goes on for 5 more bytes.]\n";
         assert!(write(cut, Some("a\nend")).ends_with("the whole new file (2 lines):\n  │ a\n  │ end"));
         assert!(write(cut, None).contains("too long to show in full"));

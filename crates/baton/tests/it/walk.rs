@@ -206,6 +206,7 @@ async fn audit_cuts_no_reason_on_a_narrow_terminal() {
         assert!(shown.contains(&word), "{word}: {}", terminal.screen());
     }
     let rows = terminal.screen();
+    assert!(shown.windows(2).any(|pair| pair == ["approves", "everything"]), "{rows}");
     assert!(rows.lines().all(|row| row.trim_end().chars().count() <= 80 && !row.contains('…')), "{rows}");
 }
 
