@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// Returns a number with its noun: `1 session`, `2 sessions`.
-pub(crate) fn counted<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+pub(crate) fn counted<N: Copy + Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     let ending = if number == N::from(1) { "" } else { "s" };
     format!("{number} {noun}{ending}")
 }

@@ -178,12 +178,15 @@ mod tests {
             text.iter().map(|(name, value)| (name.into(), value.into())).collect()
         };
         let server = pairs(&[("HOME", "/home/ada"), ("PATH", "/bin"), ("CC", "gcc")]);
-        let client = |text: &str| serde_json::from_str::<ClientEnvironment>(text).unwrap();
+        let client = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            ClientEnvironment::try_from(BTreeMap::from_iter(pairs)).unwrap()
+        };
         assert_eq!(filter.environment_of(None, &server), server);
-        let of_client = client(r#"{"HOME":"/tmp","PATH":"/venv/bin","SECRET":"x","EDITOR":"vi"}"#);
+        let of_client = client(&[("HOME", "/tmp"), ("PATH", "/venv/bin"), ("SECRET", "x"), ("EDITOR", "vi")]);
         let expected = pairs(&[("HOME", "/home/ada"), ("EDITOR", "vi"), ("PATH", "/venv/bin")]);
         assert_eq!(filter.environment_of(Some(&of_client), &server), expected);
-        let without_path = filter.environment_of(Some(&client("{}")), &server);
+        let without_path = filter.environment_of(Some(&client(&[])), &server);
         assert_eq!(without_path, pairs(&[("HOME", "/home/ada"), ("PATH", "/bin")]));
         let nothing = EnvironmentFilter::default().environment_of(Some(&of_client), &server);
         assert_eq!(nothing, pairs(&[("HOME", "/home/ada")]), "no filter passes nothing");

@@ -186,6 +186,16 @@ async fn state_names_the_attached_clients_and_requests_their_time() {
 }
 
 #[tokio::test]
+async fn models_name_the_default_and_the_demo_model() {
+    let test = TestServer::start().await;
+    let models = test.http.get("/api/models").await.expect(200);
+    assert_eq!((&models["default"], &models["demo"]), (&json!("scripted"), &json!(false)), "{models}");
+    let demo = TestServer::with_flags(&["--demo"]).await;
+    let models = demo.http.get("/api/models").await.expect(200);
+    assert_eq!((&models["default"], &models["demo"]), (&json!("baton-demo"), &json!(true)), "{models}");
+}
+
+#[tokio::test]
 async fn health_tells_the_level_of_the_api() {
     let test = TestServer::start().await;
     assert_eq!(test.http.get("/api/health").await.expect(200)["api"], 1);
