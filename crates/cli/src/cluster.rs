@@ -16,6 +16,8 @@ use tokio::net::TcpListener;
 
 use crate::args::{Cli, ModelArgs, PeerArgs, ServersArgs};
 use crate::config::{self, Config, Environment};
+use crate::discovery::RunningServer;
+use crate::rows::List;
 use crate::{logging, operate, setup, terminal};
 
 /// Name of the file with the secret, in the user's directory for state.
@@ -96,9 +98,15 @@ pub(crate) fn servers(cli: &Cli, args: &ServersArgs) -> anyhow::Result<ExitCode>
     logging::start(&config);
     setup::run(async {
         let store = setup::store(&config, None)?;
-        let members = store.members().context(
-            "sessions are stored in a file; only servers that share a database (--store) know each other",
-        )?;
+        let local = RunningServer::servers(&config.home.value);
+        let Some(members) = store.members() else {
+            store.close().await?;
+            anyhow::ensure!(
+                args.drain.is_none(),
+                "sessions are stored in a file; only servers that share a database (--store) can be drained"
+            );
+            return Ok(show_local(&local, args.json));
+        };
         let all = members.list().await?;
         if let Some(wanted) = &args.drain {
             let found = all.iter().find(|member| [&member.owner.server, &member.address].contains(&wanted));
@@ -111,14 +119,15 @@ pub(crate) fn servers(cli: &Cli, args: &ServersArgs) -> anyhow::Result<ExitCode>
         }
         let all = if args.drain.is_some() { members.list().await? } else { all };
         if args.json {
-            let rows: Vec<_> = all.iter().map(as_json).collect();
+            let rows: Vec<_> = all.iter().map(|member| as_json(member, &local)).collect();
             terminal::json(&serde_json::to_string_pretty(&json!({ "servers": rows }))?);
         } else if all.is_empty() {
             terminal::note("no server uses this database; start one with `baton serve`");
         } else {
-            let rows: Vec<Vec<String>> = all.iter().map(as_row).collect();
-            let header = ["ADDRESS", "PLACE", "PID", "VERSION", "STATE", "SESSIONS", "BUSY", "LAST SEEN"];
-            terminal::table(&header, &rows);
+            let rows: Vec<Vec<String>> = all.iter().map(|member| as_row(member, &local)).collect();
+            let header =
+                ["PEER", "PLACE", "PID", "VERSION", "STATE", "SESSIONS", "BUSY", "LAST SEEN", "CLIENTS"];
+            List { header: &header, rows: &rows, notes: &[], heading: 1, flexible: &[] }.print_wrapped();
         }
         store.close().await?;
         Ok(ExitCode::SUCCESS)
@@ -133,15 +142,39 @@ fn state(member: &Member) -> &'static str {
     }
 }
 
-fn as_json(member: &Member) -> serde_json::Value {
+/// Shows the servers of a home whose sessions are stored in a file.
+fn show_local(servers: &[RunningServer], as_json: bool) -> ExitCode {
+    if as_json {
+        let row = |server: &RunningServer| json!({ "pid": server.pid(), "clientAddresses": server.doors() });
+        let rows: Vec<_> = servers.iter().map(row).collect();
+        terminal::json(&json!({ "servers": rows }).to_string());
+    } else if servers.is_empty() {
+        terminal::note("no server of this home runs; start one with `baton serve`");
+    } else {
+        let row = |server: &RunningServer| vec![server.pid().to_string(), server.doors().join(" ")];
+        let rows: Vec<Vec<String>> = servers.iter().map(row).collect();
+        List { header: &["PID", "CLIENTS"], rows: &rows, notes: &[], heading: 1, flexible: &[] }
+            .print_wrapped();
+    }
+    ExitCode::SUCCESS
+}
+
+/// Returns the addresses for clients of a server of the same home; those of other machines are known to them only.
+fn doors_of(member: &Member, local: &[RunningServer]) -> Vec<String> {
+    let found = local.iter().find(|server| server.owner == member.owner);
+    found.map(RunningServer::doors).unwrap_or_default()
+}
+
+fn as_json(member: &Member, local: &[RunningServer]) -> serde_json::Value {
     json!({
+        "clientAddresses": doors_of(member, local),
         "id": member.owner.server, "address": member.address, "place": member.place, "version": member.version,
         "host": member.owner.host, "pid": member.owner.pid, "state": state(member), "sessions": member.sessions,
         "busy": member.busy, "secondsSinceSeen": member.age.as_secs_f64(),
     })
 }
 
-fn as_row(member: &Member) -> Vec<String> {
+fn as_row(member: &Member, local: &[RunningServer]) -> Vec<String> {
     vec![
         member.address.clone(),
         member.place.clone(),
@@ -151,6 +184,7 @@ fn as_row(member: &Member) -> Vec<String> {
         member.sessions.to_string(),
         member.busy.to_string(),
         format!("{:.1} s ago", member.age.as_secs_f64()),
+        doors_of(member, local).join(" "),
     ]
 }
 

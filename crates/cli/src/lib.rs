@@ -10,6 +10,7 @@ mod config;
 mod doctor;
 mod file_limit;
 mod generated;
+mod idle;
 mod interface;
 mod landing;
 mod logging;
@@ -34,7 +35,9 @@ mod sql_worker;
 mod tool_environment;
 mod usage;
 mod watch;
+mod words;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use baton_client::discovery;
@@ -42,6 +45,9 @@ use baton_terminal as terminal;
 use clap::Parser;
 
 use crate::args::{Cli, Command, Group, OVERVIEW};
+
+/// Exit code of a command whose output could not be written. The help of `baton run` names it.
+const NOT_WRITTEN: u8 = 7;
 
 /// Runs the program with the arguments and the environment of the process. Returns its exit code.
 #[must_use]
@@ -57,13 +63,29 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage::print_usage(error),
     };
-    match start(&cli) {
-        Ok(code) => code,
-        Err(error) => {
+    let done = start(&cli);
+    // A closed pipe is no failure: its reader has what it wanted.
+    let failure = terminal::output_failure();
+    let lost = failure.filter(|why| *why != ErrorKind::BrokenPipe);
+    match (lost, done) {
+        (None, Ok(code)) => code,
+        (None, Err(error)) if failure.is_some() && is_broken_pipe(&error) => ExitCode::SUCCESS,
+        (None, Err(error)) => {
             terminal::error(&format!("{error:#}"));
             ExitCode::FAILURE
         }
+        (Some(why), done) => {
+            let error = done.err().map_or_else(|| why.to_string(), |error| format!("{error:#}"));
+            terminal::error(&format!("cannot write to the standard output: {error}"));
+            ExitCode::from(NOT_WRITTEN)
+        }
     }
+}
+
+/// Whether an error says that nobody reads the output.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.any(|cause| cause.kind() == ErrorKind::BrokenPipe)
 }
 
 fn start(cli: &Cli) -> anyhow::Result<ExitCode> {

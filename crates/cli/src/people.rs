@@ -26,6 +26,12 @@ pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitC
                 directory.people().iter().find(|person| person.name == *name).map(|person| person.role);
             show_token(name.as_str(), role.map_or("", |role| role.name()), &token, *json)
         }
+        PeopleCommand::Role { name, role, json } => {
+            people.change_role(name, *role).await?;
+            let change = json!({ "name": name, "role": role });
+            changes::report(*json, &format!("{name} is {role} now"), &change);
+            Ok(())
+        }
         PeopleCommand::Remove { name, json } => {
             people.remove(name).await?;
             changes::report(*json, &format!("removed {name}"), &json!({ "removed": name }));

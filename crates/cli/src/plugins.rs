@@ -10,6 +10,7 @@ use baton_runtime::Runtime;
 use serde_json::{Value, json};
 
 use crate::args::{Cli, MarketplaceCommand, PluginsCommand};
+use crate::words::counted;
 use crate::{changes, setup, terminal};
 
 /// Exit code for a plugin that is not installed.
@@ -82,7 +83,11 @@ impl Plugins {
         if as_json {
             return print_json(&json!(done));
         }
-        terminal::note(&format!("installed {}: {} skills", done.plugin.name, done.skills_installed));
+        terminal::note(&format!(
+            "installed {}: {}",
+            done.plugin.name,
+            counted(done.skills_installed, "skill")
+        ));
         Ok(ExitCode::SUCCESS)
     }
 

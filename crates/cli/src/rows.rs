@@ -35,6 +35,15 @@ impl List<'_> {
         }
     }
 
+    /// Prints the list; the last cell of a row continues on lines of its own where the width of the terminal does not suffice.
+    pub(crate) fn print_wrapped(&self) {
+        let fits = |width: usize| self.rows.iter().all(|row| row_width(self.header, self.rows, row) < width);
+        match terminal::output_width() {
+            Some(width) if width < NARROW || !fits(width) => self.print_narrow(),
+            _ => self.print(),
+        }
+    }
+
     fn is_narrow(&self) -> bool {
         terminal::output_width().is_some_and(|width| width < NARROW)
     }
@@ -48,6 +57,17 @@ impl List<'_> {
             below.for_each(|cell| terminal::hanging_line(&format!("  {cell}"), 2));
         }
     }
+}
+
+/// Returns the columns of a row whose cells are as wide as the widest of their columns, up to the last one.
+fn row_width(header: &[&str], rows: &[Vec<String>], row: &[String]) -> usize {
+    let width = |cell: &str| cell.chars().count();
+    let last = row.len().saturating_sub(1);
+    let widest = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell));
+        cells.max().unwrap_or(0).max(header.get(column).map_or(0, |title| width(title)))
+    };
+    (0..last).map(|column| widest(column) + 2).sum::<usize>() + row.last().map_or(0, |cell| width(cell))
 }
 
 /// The number of characters by which every id differs from all others, and at least `least`.

@@ -26,6 +26,7 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::args::{Cli, LogFormat, ServeArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
+use crate::idle::Usage;
 use crate::{cluster, file_limit, logging, notify, setup, share, terminal};
 
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
@@ -40,6 +41,14 @@ pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Longest time that a server which was asked to drain waits for its turns.
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Waits until nobody has used the server for this long; forever without a time.
+async fn idle_for(limit: Option<Duration>, usage: Usage) {
+    match limit {
+        Some(limit) => usage.ended_for(limit).await,
+        None => std::future::pending().await,
+    }
+}
 
 /// Waits until an operator has asked the server to drain, and its turns have ended. It serves its clients meanwhile.
 async fn drained(server: &Runtime) {
@@ -57,6 +66,7 @@ fn serve_configured(
         args.http.is_some() || args.share || (args.tls_cert.is_none() && args.tls_key.is_none()),
         "--tls-cert and --tls-key need --http or --share"
     );
+    config.check_endpoint()?;
     // Before the token is read.
     setup::check_home(&config.home.value)?;
     let mut options = setup::options(config, environment)?;
@@ -68,7 +78,7 @@ fn serve_configured(
     rpc.token = choose_token(args, rpc.token.take(), &file)?;
     options.secrets.extend(rpc.token.clone());
     let mut http = config.http.options(args, rpc.token.as_deref())?;
-    let tls = config.http.tls(args)?;
+    let tls = config.http.tls(args, &config.file)?;
     file_limit::share(&mut rpc.limits, Some(&mut http));
     let doors = DoorOptions { rpc, http, tls, workspaces: config.workspaces.options()? };
     let others = RunningServer::servers(&config.home.value);
@@ -105,10 +115,15 @@ fn serve_configured(
             server.delete_old_sessions(keep);
         }
         let socket = listeners.socket.clone();
+        let usage = listeners.usage(&server);
         let served = tokio::select! {
             served = listeners.serve() => served,
             () = stop_signal => Ok(()),
             () = drained(&server) => Ok(()),
+            () = idle_for(args.exit_when_idle, usage) => {
+                tracing::info!("nobody has used the server for the time of --exit-when-idle");
+                Ok(())
+            }
         };
         match config.log_format.value {
             LogFormat::Text => terminal::note("stopping"),
@@ -164,6 +179,9 @@ struct Listeners {
     /// Whether a one-time link is printed instead of one with the token.
     is_shared: bool,
     socket: Option<PathBuf>,
+    rpc_port: Option<u16>,
+    http: HttpDoor,
+    rpc: RpcDoor,
 }
 
 /// Options of all doors.
@@ -198,7 +216,11 @@ impl Listeners {
         service.set_notifier(notifier.clone());
         let share = HttpShare { max_body, streams: door.streams() };
         let door = door.mount("/v1", baton_crush::routes(&service, workspaces, share));
+        // Without a port, too: it hosts the extensions of sessions, also for clients of other servers.
+        let rpc = RpcDoor::new(server, RpcOptions { people: Some(people.clone()), ..rpc });
         let mut listeners = Self {
+            http: door.clone(),
+            rpc: rpc.clone(),
             serving: Vec::new(),
             lines: Vec::new(),
             token,
@@ -207,11 +229,10 @@ impl Listeners {
             people,
             is_shared: args.share,
             socket: None,
+            rpc_port: None,
         };
         let address = http_address(args);
         let use_defaults = args.port.is_none() && address.is_none() && args.socket.is_none();
-        // Without a port, too: it hosts the extensions of sessions, also for clients of other servers.
-        let rpc = RpcDoor::new(server, RpcOptions { people: Some(listeners.people.clone()), ..rpc });
         if let Some(port) = args.port.or(use_defaults.then_some(0)) {
             listeners.open_rpc(rpc, port).await?;
         }
@@ -241,6 +262,7 @@ impl Listeners {
             .await
             .map_err(|error| cannot_listen(&format!("port {port}"), &error))?;
         let port = listener.local_addr()?.port();
+        self.rpc_port = Some(port);
         // Programs read the port from this line.
         let purpose = if terminal::output_is_terminal() { " for Copilot SDKs (JSON-RPC)" } else { "" };
         self.lines.push(format!("listening on port {port}{purpose}"));
@@ -296,6 +318,11 @@ impl Listeners {
         self.serving.push(Box::pin(async move { door.serve(listener).await }));
     }
 
+    /// Returns what counts as use of the server.
+    fn usage(&self, server: &Arc<Runtime>) -> Usage {
+        Usage { runtime: server.clone(), http: self.http.clone(), rpc: self.rpc.clone() }
+    }
+
     /// Returns the URL for programs on this machine: a wildcard address is none that a request can name.
     fn local_url(&self) -> Option<String> {
         let url = self.url.as_deref()?;
@@ -306,7 +333,7 @@ impl Listeners {
         let token_file = token_file.filter(|_| self.token.is_some()).map(Path::to_owned);
         let server = RunningServer::new(self.local_url(), self.socket.clone(), token_file);
         let endpoint = Some(config::published(&server, endpoint));
-        RunningServer { page: self.page.clone(), endpoint, ..server }
+        RunningServer { page: self.page.clone(), rpc_port: self.rpc_port, endpoint, ..server }
     }
 
     /// Prints a one-time login link with its QR code, on a terminal only: a reader of the log must not be able to log in.

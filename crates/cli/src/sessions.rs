@@ -16,15 +16,15 @@ use std::sync::Arc;
 use crate::args::{Cli, ModelArgs, SessionsCommand};
 use anyhow::Context;
 use baton_history::{metadata, repairs, transfer};
-use baton_protocol::params::SessionMetadata;
-use baton_protocol::{Body, Event, SessionId};
+use baton_protocol::{Body, Event, SessionId, Timestamp};
 use baton_runtime::{CrashPlan, CrashPoint};
-use baton_store::{Seq, Span, Store};
+use baton_store::{Seq, Span, Store, Summary};
 use serde_json::json;
 
 pub(crate) use self::list::with_tilde;
 pub(crate) use self::local_time::LocalTime;
 use crate::config::{self, Environment};
+use crate::words::counted;
 use crate::{logging, operate, setup, show, terminal};
 
 pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
@@ -78,18 +78,27 @@ pub(crate) async fn find(store: &dyn Store, prefix: &str) -> anyhow::Result<Sess
     }
 }
 
-/// Returns the session of a directory that changed last.
-pub(crate) async fn last_here(store: &dyn Store, cwd: &str) -> anyhow::Result<Option<SessionId>> {
+/// Returns the session of a directory that changed last, of those with a model that `may` accepts; with its model.
+pub(crate) async fn last_here(
+    store: &dyn Store,
+    cwd: &str,
+    may: impl Fn(Option<&str>) -> bool,
+) -> anyhow::Result<Option<(SessionId, Option<String>)>> {
     let all = store.list().await?;
-    Ok(all.iter().map(metadata::of).find(|found| is_in(found, cwd)).map(|found| found.session_id))
-}
-
-fn is_in(metadata: &SessionMetadata, cwd: &str) -> bool {
-    metadata.context.as_ref().is_some_and(|context| context.cwd == cwd)
+    let is_here =
+        |summary: &&Summary| metadata::of(summary).context.is_some_and(|context| context.cwd == cwd);
+    let mut here = all
+        .iter()
+        .filter(is_here)
+        .map(|summary| (summary.session.clone(), metadata::decode(&summary.meta).model));
+    Ok(here.find(|(_, model)| may(model.as_deref())))
 }
 
 async fn show_session(store: &dyn Store, id: &str, json: bool) -> anyhow::Result<ExitCode> {
     let session = find(store, id).await?;
+    if !json {
+        show_heading(store, &session).await?;
+    }
     let mut after = Seq::ZERO;
     loop {
         let page = store.read(&session, Span::After { after, limit: 500 }).await?;
@@ -110,6 +119,23 @@ async fn show_session(store: &dyn Store, id: &str, json: bool) -> anyhow::Result
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints which session it is: its title, and in one line its id, model, directory and last change.
+async fn show_heading(store: &dyn Store, session: &SessionId) -> anyhow::Result<()> {
+    let summary = store.summary(session).await?.context("the session was deleted")?;
+    let found = metadata::of(&summary);
+    terminal::hanging_line(found.summary.as_deref().unwrap_or("(no prompt yet)"), 0);
+    let model = metadata::decode(&summary.meta).model;
+    let directory = found.context.map(|context| with_tilde(&context.cwd));
+    let changed = match terminal::output_is_terminal() {
+        true => LocalTime::of_system().format_near(found.modified_time, Timestamp::now()),
+        false => found.modified_time.to_string(),
+    };
+    let facts = [Some(session.to_string()), model, directory, Some(changed)];
+    let facts: Vec<String> = facts.into_iter().flatten().filter(|fact| !fact.is_empty()).collect();
+    terminal::dim_hanging_line(&facts.join(" · "), 2);
+    Ok(())
+}
+
 fn show_event(event: &Event) {
     match &event.body {
         Body::UserMessage(message) => {
@@ -122,13 +148,13 @@ fn show_event(event: &Event) {
             answer.print(&message.content);
             answer.end_line();
         }
-        Body::ToolStart(start) => terminal::dim_line(&format!("  ▸ {}", show::call(start))),
+        Body::ToolStart(start) => terminal::dim_hanging_line(&format!("  ▸ {}", show::call(start)), 4),
         Body::SessionError(error) => {
             terminal::line("");
             terminal::paragraph("! ", &error.message);
         }
         Body::TurnSettled(settled) if settled.outcome != baton_protocol::event::Outcome::Completed => {
-            terminal::dim_line(&format!("  ({:?}: {})", settled.outcome, settled.reason));
+            terminal::dim_hanging_line(&format!("  ({:?}: {})", settled.outcome, settled.reason), 3);
         }
         _ => {}
     }
@@ -174,7 +200,7 @@ async fn export(
     out.flush()?;
     let target = output.map(|(path, _)| format!(" to {}", path.display())).unwrap_or_default();
     let format = if html { " as a page" } else { "" };
-    terminal::note(&format!("wrote {events} events of session {session}{format}{target}"));
+    terminal::note(&format!("wrote {} of session {session}{format}{target}", counted(events, "event")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -202,7 +228,7 @@ async fn import(
     for repair in &imported.repairs {
         terminal::note(repair);
     }
-    terminal::note(&format!("{} events", imported.events));
+    terminal::note(&counted(imported.events, "event"));
     terminal::line(imported.session.as_str());
     Ok(ExitCode::SUCCESS)
 }

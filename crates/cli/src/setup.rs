@@ -8,7 +8,7 @@ use anyhow::Context;
 use baton_postgres::PostgresStore;
 use baton_providers::ServerEndpoint;
 use baton_rpc::RpcOptions;
-use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime};
+use baton_runtime::{CrashPlan, CrashPoint, CredentialState, EnvironmentFilter, Options, Runtime};
 use baton_store::memory::MemoryStore;
 use baton_store::sqlite::{Migration, SqliteStore};
 use baton_store::{Store, StoreError};
@@ -205,6 +205,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
             secrets: secrets(config, environment),
         }
         .for_commands(std::env::vars_os()),
+        environment_filter: client_filter(config, environment),
         engine_environment: Filter::for_engines(std::env::vars_os()),
         secrets: Vec::new(),
         allow_all: false,
@@ -234,6 +235,20 @@ pub(crate) fn rpc_options(config: &Config, environment: &Environment) -> RpcOpti
 pub(crate) fn crash_plan(environment: &Environment) -> anyhow::Result<Option<Arc<CrashPlan>>> {
     let plan = environment.get("BATON_CRASH_AT").map(CrashPlan::parse).transpose();
     Ok(plan.map_err(|error| anyhow::anyhow!("BATON_CRASH_AT: {error}"))?.map(Arc::new))
+}
+
+/// Returns the filter of variables of clients: that of the server's own.
+fn client_filter(config: &Config, environment: &Environment) -> EnvironmentFilter {
+    let (configured, names) = (config.tool_environment.value.clone(), config.key_variables.clone());
+    let secrets: Vec<String> = secrets(config, environment).into_iter().map(str::to_owned).collect();
+    EnvironmentFilter::new(move |name, value| {
+        let filter = Filter {
+            configured: &configured,
+            secret_names: names.iter().map(String::as_str).collect(),
+            secrets: secrets.iter().map(String::as_str).collect(),
+        };
+        filter.passes(name.as_ref(), value.as_ref())
+    })
 }
 
 /// Returns the keys and tokens of this process.

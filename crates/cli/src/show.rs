@@ -5,6 +5,7 @@ use baton_protocol::event::ToolStart;
 use baton_protocol::permission::PermissionRequest;
 use serde_json::Value;
 
+use crate::client::TRUST_TOOL;
 use crate::terminal::Question;
 
 /// Limit of characters for the arguments of a tool call.
@@ -17,9 +18,23 @@ const TYPING: &str = "Type into the running command: ";
 pub(crate) fn call(start: &ToolStart) -> String {
     let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
     let value: serde_json::Value = baton_json::from_str(arguments).unwrap_or_default();
+    if matches!(&*start.tool_name, "trust" | TRUST_TOOL)
+        && let Some(question) = trust_question(&value)
+    {
+        return question;
+    }
     let main_keys = ["command", "path", "pattern", "url", "query", "question"];
     let detail = main_keys.iter().find_map(|key| value.get(key)?.as_str()).unwrap_or(arguments);
     format!("{} {}", start.tool_name, shortened(detail, CALL_LIMIT))
+}
+
+/// Describes the question whether to trust a directory.
+fn trust_question(arguments: &Value) -> Option<String> {
+    let directory = arguments["directory"].as_str()?;
+    let files = arguments["files"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let files = files.collect::<Vec<_>>().join(", ");
+    let files = if files.is_empty() { files } else { format!(" ({files})") };
+    Some(shortened(&format!("trust {directory}{files}"), CALL_LIMIT))
 }
 
 /// Cuts a text, and says how many characters are left out.
@@ -46,8 +61,8 @@ pub(crate) fn permission(wants: &PermissionRequest) -> Question {
                 .prose("warning", warning.as_deref().unwrap_or_default())
                 .prose("sandbox", &wants.sandbox_note().unwrap_or_default())
         }
-        PermissionRequest::Write { file_name, diff, new_file_contents, .. } => {
-            let question = Question::allow("changing", "file", file_name);
+        PermissionRequest::Write { file_name, diff, new_file_contents, intention, .. } => {
+            let question = Question::allow("changing", "file", file_name).prose("note", remark(intention));
             match new_file_contents {
                 _ if !is_cut(diff) => question.diff("change", diff),
                 Some(contents) => {
@@ -104,6 +119,11 @@ fn is_cut(diff: &str) -> bool {
     diff.trim_end().lines().next_back().is_some_and(|last| last.starts_with("[The diff goes on for "))
 }
 
+/// Returns what a request to change a file says besides its diff. The tools' default texts carry no information.
+fn remark(intention: &str) -> &str {
+    if matches!(intention, "Create file" | "Edit file") { "" } else { intention }
+}
+
 /// Returns the purpose that the model states for a command. The tool's default text carries no information and is left
 /// out.
 fn stated(intention: &str) -> &str {
@@ -143,6 +163,17 @@ mod tests {
     }
 
     #[test]
+    fn question_of_trust_is_told_in_words() {
+        let call_of = |arguments: serde_json::Value| {
+            let start = serde_json::json!({ "toolCallId": "c", "toolName": "trust", "arguments": arguments });
+            call(&baton_json::from_value(&start).unwrap())
+        };
+        let shown = call_of(serde_json::json!({ "directory": "/w", "files": [".codex", ".env"] }));
+        assert_eq!(shown, "trust /w (.codex, .env)");
+        assert_eq!(call_of(serde_json::json!({ "path": "/w" })), "trust /w", "a tool of that name");
+    }
+
+    #[test]
     fn shortened_text_counts_what_is_left_out() {
         assert_eq!(shortened("short", 5), "short");
         assert_eq!(shortened("longer", 4), "long… (2 more characters)");
@@ -156,6 +187,11 @@ mod tests {
             });
             permission(&baton_json::from_value(&wants).unwrap()).lines(None).join("\n")
         };
+        let exists = serde_json::json!({
+            "kind": "write", "fileName": "/w/a", "diff": "+a", "intention": "Create file: one exists",
+        });
+        let shown = permission(&baton_json::from_value(&exists).unwrap()).lines(None).join("\n");
+        assert!(shown.contains("  │ Create file: one exists"), "{shown}");
         let cut = "+a\n[The diff goes on for 5 more bytes.]\n";
         assert!(write(cut, Some("a\nend")).ends_with("the whole new file (2 lines):\n  │ a\n  │ end"));
         assert!(write(cut, None).contains("too long to show in full"));

@@ -129,7 +129,12 @@ impl Filter<'_> {
         &self,
         all: impl Iterator<Item = (OsString, OsString)>,
     ) -> Vec<(OsString, OsString)> {
-        all.filter(|(name, value)| self.is_listed(name) && !self.is_secret(name, value)).collect()
+        all.filter(|(name, value)| self.passes(name, value)).collect()
+    }
+
+    /// Whether commands of sessions see a variable.
+    pub(crate) fn passes(&self, name: &OsStr, value: &OsStr) -> bool {
+        self.is_listed(name) && !self.is_secret(name, value)
     }
 
     /// Returns the variables that engines see, with the keys of all models.

@@ -57,6 +57,9 @@ pub struct RunningServer {
     /// The one session of a run.
     #[serde(default)]
     pub session: Option<String>,
+    /// Port of 127.0.0.1 for SDK clients.
+    #[serde(default)]
+    pub rpc_port: Option<u16>,
     /// The endpoint of sessions without their own.
     #[serde(default)]
     pub endpoint: Option<PublishedEndpoint>,
@@ -83,6 +86,7 @@ impl RunningServer {
             page: None,
             role: ProcessRole::Server,
             session: None,
+            rpc_port: None,
             endpoint: None,
         }
     }
@@ -126,6 +130,14 @@ impl RunningServer {
         let mut found = Self::all(home);
         found.retain(|server| server.role == ProcessRole::Server);
         found
+    }
+
+    /// Returns the addresses on which it listens for clients.
+    #[must_use]
+    pub fn doors(&self) -> Vec<String> {
+        let socket = self.socket.as_ref().map(|path| format!("unix://{}", path.display()));
+        let rpc = self.rpc_port.map(|port| format!("127.0.0.1:{port} (SDKs)"));
+        self.url.iter().cloned().chain(socket).chain(rpc).collect()
     }
 
     /// Returns the addresses of its HTTP API, for people.

@@ -179,6 +179,8 @@ pub enum Report {
         /// The text.
         text: String,
     },
+    /// A warning about the program's own configuration, which is the same in each run.
+    StandingWarning(String),
 }
 
 /// How a run ended.

@@ -136,10 +136,10 @@ pub(crate) fn replace(call: &str, path: &str, new: &str, intention: &str) -> Per
 }
 
 /// Adds the diff to a request that replaces a file. The current file is read, so that the user sees what would be lost.
-/// A file that is not a regular file of the working directory, or that is too large, is shown as if it were new: a link
-/// could otherwise put any file into the request.
+/// A file that is not a regular file of the working directory, or that is too large, is not read: a link could otherwise put
+/// any file into the request. The request then says that the file exists.
 pub(crate) async fn with_diff(mut request: PermissionRequest, cwd: &Path) -> PermissionRequest {
-    if let PermissionRequest::Write { file_name, diff, new_file_contents, .. } = &mut request
+    if let PermissionRequest::Write { file_name, diff, new_file_contents, intention, .. } = &mut request
         && diff.is_empty()
         && let Some(new) = new_file_contents.take()
     {
@@ -153,11 +153,25 @@ pub(crate) async fn with_diff(mut request: PermissionRequest, cwd: &Path) -> Per
                     .filter(|old| !old.is_cut)
             });
             let old = old.and_then(|old| old.into_text().ok());
-            unified_diff(&full, old.as_deref(), &new)
+            let is_hidden = old.is_none() && exists(&full);
+            (unified_diff(&full, old.as_deref(), &new), is_hidden)
         });
-        *diff = read.await.unwrap_or_else(|error| format!("(no diff: {error})"));
+        let (shown, is_hidden) = read.await.unwrap_or_else(|error| (format!("(no diff: {error})"), false));
+        *diff = shown;
+        if is_hidden {
+            *intention = REPLACES.to_owned();
+        }
     }
     request
+}
+
+/// What a request says that replaces a file whose content it does not show.
+const REPLACES: &str = "Replace a file that exists; what it contains now is not shown";
+
+/// Whether there is anything at a path. Blocks.
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
 /// Asks to replace parts of a file: pairs of old and new text.
@@ -191,10 +205,11 @@ mod tests {
         std::os::unix::fs::symlink("../secret", dir.path().join("work/link")).unwrap();
         let work = dir.path().join("work");
         let shown = async |path: &str| match with_diff(replace("c", path, "new", ""), &work).await {
-            PermissionRequest::Write { diff, .. } => diff,
+            PermissionRequest::Write { diff, intention, .. } => intention + &diff,
             other => panic!("{other:?}"),
         };
-        assert!(shown("plain").await.contains("before"));
+        assert!(shown("plain").await.contains("before") && !shown("plain").await.contains(REPLACES));
+        assert!(!shown("new").await.contains(REPLACES) && shown("link").await.contains(REPLACES));
         for path in ["link", "../secret", &dir.path().join("secret").display().to_string()] {
             assert!(!shown(path).await.contains("s3cret"), "{path}");
         }

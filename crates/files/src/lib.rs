@@ -25,6 +25,7 @@
 pub mod checkpoints;
 pub mod context;
 pub mod copy;
+pub mod engine_warnings;
 pub mod held;
 pub mod home;
 pub mod json_file;

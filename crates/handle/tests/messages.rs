@@ -37,6 +37,7 @@ fn edits() -> Vec<SettingsEdit> {
         client_name: Some("n".into()),
         available_tools: Some(vec!["bash".into()]),
         streaming: Some(true),
+        environment: Some(serde_json::from_str(r#"{"PATH":"/bin"}"#).unwrap()),
         ..OptionsEdit::default()
     };
     vec![

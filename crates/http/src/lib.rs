@@ -184,6 +184,18 @@ impl HttpDoor {
         self.door.streams.clone()
     }
 
+    /// Returns the number of open connections.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.door.metrics.connections.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of responses since the start.
+    #[must_use]
+    pub fn responses(&self) -> u64 {
+        self.door.metrics.responses()
+    }
+
     /// Serves a listener until the server stops.
     ///
     /// # Errors

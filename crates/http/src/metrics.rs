@@ -43,6 +43,11 @@ impl DoorMetrics {
         self.responses[class].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Returns the number of responses.
+    pub(super) fn responses(&self) -> u64 {
+        self.responses.iter().map(|class| class.load(Ordering::Relaxed)).sum()
+    }
+
     /// Renders all metrics as text.
     pub(super) fn render(&self, version: &str, server: ServerMetrics) -> String {
         let mut text = Exposition::default();

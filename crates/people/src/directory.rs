@@ -103,6 +103,12 @@ impl PeopleDirectory {
         Ok(())
     }
 
+    pub(crate) fn change_role(&mut self, name: &PersonName, role: Role) -> Result<(), PeopleError> {
+        let found = self.people.iter_mut().find(|person| person.name == *name);
+        found.ok_or_else(|| PeopleError::Unknown(name.clone()))?.role = role;
+        Ok(())
+    }
+
     pub(crate) fn remove(&mut self, name: &PersonName) -> Result<(), PeopleError> {
         self.find(name).ok_or_else(|| PeopleError::Unknown(name.clone()))?;
         self.people.retain(|person| person.name != *name);

@@ -166,6 +166,14 @@ impl People {
         Ok(token)
     }
 
+    /// Changes what a person may do. Tokens and logins stay; open connections end, because they had the earlier role.
+    ///
+    /// # Errors
+    /// When there is no such person, or the list cannot be written.
+    pub async fn change_role(&self, name: &PersonName, role: Role) -> Result<(), PeopleError> {
+        self.edit(|directory| directory.change_role(name, role)).await
+    }
+
     /// Removes a person, with all logins and links.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod attachment;
 pub mod engine;
+pub mod environment;
 pub mod event;
 pub mod frame;
 pub mod ids;

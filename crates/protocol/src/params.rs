@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{CustomAgent, SessionLimits};
 use crate::attachment::Attachment;
+use crate::environment::ClientEnvironment;
 use crate::event::{AgentMode, Prompt, SendMode};
 use crate::ids::SessionId;
 use crate::json::Json;
@@ -47,6 +48,10 @@ pub struct SessionParams {
     /// words of its own for it.
     #[serde(skip)]
     pub sandbox: Option<Box<SandboxChoice>>,
+    /// Variables of the client, for the commands of the session in place of the server's. Not on the wire: only doors whose
+    /// clients may be on this machine take them.
+    #[serde(skip)]
+    pub environment: Option<ClientEnvironment>,
     /// Sandbox, in the words of SDKs.
     pub sandbox_config: Option<SandboxConfig>,
     pub session_id: Option<SessionId>,

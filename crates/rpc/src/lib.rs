@@ -67,6 +67,8 @@ pub struct RpcDoor {
 #[derive(Default)]
 struct Shared {
     extensions: Extensions,
+    /// Each connection over TCP has a copy.
+    open: Arc<()>,
 }
 
 impl RpcDoor {
@@ -78,6 +80,12 @@ impl RpcDoor {
         let door = Self { service, runtime, options: Arc::new(options), shares, shared: Arc::default() };
         door.runtime.host_extensions(DoorHost::of(&door));
         door
+    }
+
+    /// Returns the number of open connections over TCP.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        Arc::strong_count(&self.shared.open) - 1
     }
 
     /// Serves the one SDK that started this process over standard input and output, until input ends.

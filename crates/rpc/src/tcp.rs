@@ -80,6 +80,7 @@ async fn admit_and_serve(
     match admitted {
         Ok((peer, slot)) => {
             drop(admission);
+            let _open = door.shared.open.clone();
             serve_stream(door, stream, peer, slot).await;
         }
         Err(reason) => admission.refusals.refuse(stream, peer, &reason).await,

@@ -50,6 +50,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use baton_addons::{AddonOptions, Addons, GithubServer};
 use baton_agent::tools::Toolbox;
 use baton_disk::beneath;
+use baton_files::engine_warnings::EngineWarnings;
 use baton_files::locations::Locations;
 use baton_files::mirror::Mirrors;
 use baton_files::preferences::Preferences;
@@ -72,7 +73,7 @@ use self::extension_host::ExtensionHost;
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 use self::metrics::Metrics;
-pub use self::options::{CredentialState, Options};
+pub use self::options::{CredentialState, EnvironmentFilter, Options};
 use self::session::{ActorMessage, Registry};
 
 /// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.
@@ -137,6 +138,8 @@ pub struct Runtime {
     pub preferences: Arc<Preferences>,
     /// What the tools of MCP servers looked like when they were last called.
     pub(crate) tool_digests: ToolDigests,
+    /// Warnings of engines about their configuration that were shown.
+    pub(crate) engine_warnings: EngineWarnings,
     /// MCP servers, skills and plugins.
     pub addons: Arc<Addons>,
     /// Accounts that are logged in.
@@ -203,6 +206,7 @@ impl Runtime {
             preferences,
             locations: Locations::of(&options.home, &store),
             tool_digests: ToolDigests::new(&options.home),
+            engine_warnings: EngineWarnings::new(&options.home),
             accounts: Accounts::default(),
             secrets,
             owner,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::agent::CustomAgent;
+use baton_protocol::environment::ClientEnvironment;
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
 use baton_providers::github::GithubIdentity;
@@ -154,6 +155,8 @@ pub struct OptionsEdit {
     pub provider: Option<(ClientId, ProviderConfig)>,
     /// Whether the model may not ask the user questions.
     pub ask_user_disabled: Option<bool>,
+    /// Variables of the client, for commands in place of the server's.
+    pub environment: Option<ClientEnvironment>,
 }
 
 impl OptionsEdit {
@@ -169,6 +172,7 @@ impl OptionsEdit {
             && is_set(&self.skip_custom_instructions, &other.skip_custom_instructions)
             && is_set(&self.provider, &other.provider)
             && is_set(&self.ask_user_disabled, &other.ask_user_disabled)
+            && is_set(&self.environment, &other.environment)
     }
 }
 
@@ -234,6 +238,7 @@ impl Settings {
             (self.provider_owner, self.provider) = (Some(client), Some(provider));
             self.provider_lost = false;
         }
+        self.environment = options.environment.or(self.environment.take());
         self.client_name = options.client_name.or(self.client_name.take());
         self.available_tools = options.available_tools.or(self.available_tools.take());
         if let Some(excluded) = options.excluded_tools {

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use baton_agent::agents::{self, AgentKind};
 use baton_protocol::agent::{CustomAgent, SessionLimits};
+use baton_protocol::environment::ClientEnvironment;
 use baton_protocol::params::{
     GithubMcpToolConfig, InfiniteSessions, LargeOutput, SessionParams, SystemMessageConfig,
 };
@@ -125,6 +126,9 @@ pub struct Settings {
     pub instruction_directories: Vec<PathBuf>,
     /// Whether instruction files are ignored.
     pub skip_custom_instructions: bool,
+    /// Variables of the client, for commands in place of the server's. Not stored: they may be secret.
+    #[serde(skip)]
+    pub environment: Option<ClientEnvironment>,
     /// Token for GitHub.
     #[serde(skip)]
     pub github_token: Option<String>,
@@ -193,6 +197,7 @@ impl Settings {
         set(&mut self.system_message, &params.system_message);
         set(&mut self.available_tools, &params.available_tools);
         set(&mut self.provider, &params.provider);
+        set(&mut self.environment, &params.environment);
         self.add_providers(params.providers.as_deref(), params.models.as_deref());
         if params.provider.is_some() || params.providers.is_some() {
             self.provider_owner = Some(client);

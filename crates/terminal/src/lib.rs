@@ -18,6 +18,7 @@ mod status;
 mod table;
 
 use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
 
 use baton_markup::visible::{self, Layout, Untrusted};
 
@@ -41,9 +42,11 @@ pub fn hanging_line(text: &str, indent: usize) {
     print(&(wrapped(text, width_of(std::io::stdout()), indent) + "\n"));
 }
 
-/// Prints a dim line to standard output.
-pub fn dim_line(text: &str) {
-    print(&format!("{}\n", dim(Untrusted(text), std::io::stdout().is_terminal())));
+/// Prints a dim line to standard output. On a terminal it is wrapped between words, and further rows are indented.
+pub fn dim_hanging_line(text: &str, indent: usize) {
+    let out = std::io::stdout();
+    let text = wrapped(Untrusted(text).to_string(), width_of(&out), indent);
+    print(&(styled("2", text, out.is_terminal()) + "\n"));
 }
 
 /// Prints a line to standard output, with a dim end.
@@ -52,9 +55,11 @@ pub fn line_with_aside(text: &str, aside: &str) {
     print(&format!("{}  {aside}\n", Untrusted(text)));
 }
 
-/// Prints text to standard output, with a prefix before each line.
+/// Prints text to standard output, with a prefix before each line. On a terminal, lines are wrapped between words.
 pub fn paragraph(prefix: &str, text: &str) {
-    print(&visible::prose_lines(text).map(|line| format!("{prefix}{line}\n")).collect::<String>());
+    let width = width_of(std::io::stdout());
+    let line = |line: &str| wrapped(format!("{prefix}{line}"), width, prefix.len()) + "\n";
+    print(&visible::prose_lines(text).map(|text| line(&text)).collect::<String>());
 }
 
 /// Prints a JSON document to standard output, on one line.
@@ -73,9 +78,40 @@ pub fn generated(text: &str) {
 }
 
 fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    // A closed output is no reason to fail.
+    let mut out = Output;
+    // What fails is noted, and the command goes on: its work may matter more than its words.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Why the first write to standard output failed that did.
+static FAILURE: OnceLock<std::io::ErrorKind> = OnceLock::new();
+
+/// Returns why something could not be written to standard output; none if everything was.
+pub fn output_failure() -> Option<std::io::ErrorKind> {
+    FAILURE.get().copied()
+}
+
+/// Standard output; notes when a write fails.
+struct Output;
+
+impl Output {
+    fn noted<T>(result: std::io::Result<T>) -> std::io::Result<T> {
+        result.inspect_err(|error| {
+            if error.kind() != std::io::ErrorKind::Interrupted {
+                let _ = FAILURE.set(error.kind());
+            }
+        })
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Self::noted(std::io::stdout().write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Self::noted(std::io::stdout().flush())
+    }
 }
 
 /// Returns standard output for JSON lines: unchanged into files and pipes, escaped on a terminal.
@@ -84,13 +120,13 @@ pub fn json_output() -> Box<dyn Write> {
     if out.is_terminal() {
         Box::new(JsonLines { line: Vec::new() })
     } else {
-        Box::new(std::io::BufWriter::new(out))
+        Box::new(std::io::BufWriter::new(Output))
     }
 }
 
 /// Standard output for text that was escaped.
 pub fn escaped_output() -> Box<dyn Write> {
-    Box::new(std::io::BufWriter::new(std::io::stdout()))
+    Box::new(std::io::BufWriter::new(Output))
 }
 
 /// Whether somebody can type and see: standard input and output are terminals.

@@ -62,6 +62,7 @@ mod shutdown;
 mod skills;
 mod sql;
 mod upgrade;
+mod walk;
 mod walls;
 
 use std::time::Duration;

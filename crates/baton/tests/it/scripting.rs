@@ -33,7 +33,7 @@ async fn changes_of_sessions_are_printed_as_json() {
     let answered = run(&program, "run --demo --no-server hello").await;
     assert_eq!(answered.code(), Some(0), "{answered:?}");
     let all: Value = serde_json::from_str(&run(&program, "sessions list --json").await.stdout).unwrap();
-    let id = all["sessions"][0]["sessionId"].as_str().unwrap().to_owned();
+    let id = all["sessions"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(run(&program, &format!("sessions export {id} -o s.jsonl")).await.code(), Some(0));
 
     let renamed = change(&program, &format!("sessions rename {id} the flaky test --json"), 0).await;
@@ -82,6 +82,8 @@ async fn changes_of_settings_are_printed_as_json() {
                 let renewed = change(&program, "people token ada --json", 0).await;
                 assert_eq!((&added["name"], &renewed["role"]), (&json!("ada"), &json!("viewer")));
                 assert_ne!(added["token"], renewed["token"]);
+                let changed = change(&program, "people role ada driver --json", 0).await;
+                assert_eq!(changed, json!({ "name": "ada", "role": "driver" }));
             }
             _ => {}
         }

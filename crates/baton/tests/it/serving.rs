@@ -108,7 +108,7 @@ async fn server_deletes_old_sessions_only_if_configured_and_only_unused_ones() {
         let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
         let sessions = listed["sessions"].as_array().unwrap();
         let mut ids: Vec<String> =
-            sessions.iter().map(|session| session["sessionId"].as_str().unwrap().to_owned()).collect();
+            sessions.iter().map(|session| session["id"].as_str().unwrap().to_owned()).collect();
         ids.sort_unstable();
         ids
     };

@@ -53,7 +53,7 @@ async fn sessions_are_renamed_with_and_without_a_server() {
         let listed = program.run(&["sessions", "list", "--json"]).await;
         let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
         let first = &listed["sessions"][0];
-        (first["sessionId"].as_str().unwrap().to_owned(), first["name"].clone())
+        (first["id"].as_str().unwrap().to_owned(), first["title"].clone())
     };
     let (id, _) = title().await;
     let renamed = program.run(&["sessions", "rename", &id[..8], "my", "first\nsession"]).await;
@@ -113,7 +113,7 @@ async fn exported_page_is_self_contained_and_harmless() {
     let file = program.work().join("page.html");
     let listed = program.run(&["sessions", "list", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    let id = listed["sessions"][0]["sessionId"].as_str().unwrap();
+    let id = listed["sessions"][0]["id"].as_str().unwrap();
     let done = program.run(&["sessions", "export", id, "--html", "-o", file.to_str().unwrap()]).await;
     assert_eq!(done.code(), Some(0), "{}", done.stderr);
     assert!(done.stderr.contains("as a page to ") && done.stderr.contains("page.html"), "{}", done.stderr);

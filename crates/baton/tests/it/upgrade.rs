@@ -33,7 +33,7 @@ async fn json_of(program: &Program, line: &str) -> Value {
 /// Names of the sessions in a list.
 fn ids(list: &Value) -> Vec<&str> {
     let sessions = list["sessions"].as_array().unwrap();
-    let mut ids: Vec<&str> = sessions.iter().map(|session| session["sessionId"].as_str().unwrap()).collect();
+    let mut ids: Vec<&str> = sessions.iter().map(|session| session["id"].as_str().unwrap()).collect();
     ids.sort_unstable();
     ids
 }

@@ -16,6 +16,7 @@ Roles, each with the rights of those before it:
 Examples:
   baton people add ada --role approver     add a person, print the token
   baton link --person ada                  print a login link for a browser
+  baton people role ada driver             change what a person may do
   baton people remove ada                  end all access at once
 
 A token works like the owner's: `Authorization: Bearer TOKEN`. Only its digest is stored. Removing a person, or making a \
@@ -59,6 +60,19 @@ pub enum PeopleCommand {
     Remove {
         /// Name of the person
         name: PersonName,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change what a person may do; the token stays
+    #[command(
+        after_help = "Example:\n  baton people role ada driver\n\nExit codes: 0 done, 1 failed, 3 there is no such person."
+    )]
+    Role {
+        /// Name of the person
+        name: PersonName,
+        /// What the person may do: viewer, approver, driver or admin
+        role: Role,
         /// Print JSON
         #[arg(long)]
         json: bool,

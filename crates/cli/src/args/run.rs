@@ -35,9 +35,11 @@ Exit codes:
   0    answered
   1    failed
   2    wrong usage
-  3    answered, but cut off at the model's limit of output tokens
+  3    no such session
   4    stopped by the provider's content filter
   5    a tool call was rejected, or nobody could be asked
+  6    answered, but cut off at the model's limit of output tokens
+  7    the answer could not be written to the standard output
   130  cancelled";
 
 /// Returns the help of `--engine`.
@@ -52,7 +54,7 @@ pub struct RunArgs {
     /// Prompt to send; piped input follows it, or takes the place of `-`
     #[arg(num_args = 0..)]
     pub prompt: Vec<String>,
-    /// Continue the last session of this directory
+    /// Continue the last session of this directory; with --engine, the last one of that engine
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
     pub continue_last: bool,
     /// Continue this session, given by its id or a unique prefix of it
@@ -61,6 +63,9 @@ pub struct RunArgs {
     /// Name of the engine that runs the turn.
     #[arg(long, short, value_name = "NAME", conflicts_with_all = ["demo", "base_url"], help = engine_help())]
     pub engine: Option<String>,
+    /// Let the continued session change to the --engine or --model, although another engine ran it so far
+    #[arg(long)]
+    pub switch_engine: bool,
     /// Approve every tool call without asking; with --continue, also calls that wait for approval already
     #[arg(long, short)]
     pub yes: bool,

@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use baton_protocol::sandbox::SandboxLevel;
 use clap::Args;
 
 use super::ModelArgs;
-use super::values::listen_address;
+use super::values::{listen_address, span};
 
 const NOTES: &str = "\
 Examples:
@@ -27,7 +28,7 @@ When the server is ready, it prints `listening on URL` to stdout for each addres
 acknowledged is lost.";
 
 /// Flags of `baton serve`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = NOTES)]
 pub struct ServeArgs {
     /// Listen for SDK clients (JSON-RPC) on this port of 127.0.0.1; 0 picks a free port
@@ -61,6 +62,9 @@ pub struct ServeArgs {
     /// Let web pages of this origin use the server, such as `https://app.example`; can be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,
+    /// Stop after this time without clients, running work and pending requests, such as `1h` or `30m`
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub exit_when_idle: Option<Duration>,
     /// Level of the sandbox of commands, in sessions that have none of their own: read-only, workspace or off
     #[arg(long, value_name = "LEVEL")]
     pub sandbox: Option<SandboxLevel>,

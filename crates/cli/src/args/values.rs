@@ -1,6 +1,7 @@
 //! Values of flags whose parsers say what to write instead.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 /// Parses an address to listen on. `localhost` is 127.0.0.1.
 pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
@@ -12,6 +13,12 @@ pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
                 .to_owned()
         }),
     }
+}
+
+/// Parses a span of time.
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    let span = baton_ops::span::parse(text).filter(|span| !span.is_zero());
+    span.ok_or_else(|| "write a number with a unit, such as 30m, 12h or 7d".to_owned())
 }
 
 /// Parses the address of an HTTP API, without a slash at its end.

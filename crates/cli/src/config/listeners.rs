@@ -103,21 +103,46 @@ impl HttpTable {
         })
     }
 
-    /// Returns the certificate and its key, if TLS is configured.
-    pub(crate) fn tls(&self, args: &ServeArgs) -> anyhow::Result<Option<TlsIdentity>> {
-        let (cert, key) = (args.tls_cert.as_ref().or(self.tls_cert.as_ref()), args.tls_key.as_ref());
-        let (cert, key) = match (cert, key.or(self.tls_key.as_ref())) {
+    /// Returns the certificate and its key, if TLS is configured. Errors name what configures them: a flag, or a key of `file`.
+    pub(crate) fn tls(&self, args: &ServeArgs, file: &Path) -> anyhow::Result<Option<TlsIdentity>> {
+        let cert = PemFile::choose("tls-cert", args.tls_cert.as_ref(), self.tls_cert.as_ref(), file);
+        let key = PemFile::choose("tls-key", args.tls_key.as_ref(), self.tls_key.as_ref(), file);
+        let (cert, key) = match (cert, key) {
             (None, None) => return Ok(None),
             (Some(cert), Some(key)) => (cert, key),
-            _ => anyhow::bail!("TLS needs both a certificate and its key: --tls-cert and --tls-key"),
+            (Some(cert), None) => anyhow::bail!("{}: TLS needs the key of the certificate, too", cert.source),
+            (None, Some(key)) => anyhow::bail!("{}: TLS needs the certificate of the key, too", key.source),
         };
-        let identity = TlsIdentity::from_pem(&read(cert)?, &read(key)?);
-        identity.map(Some).with_context(|| format!("in {} and {}", cert.display(), key.display()))
+        let identity = TlsIdentity::from_pem(&cert.read()?, &key.read()?);
+        identity.map(Some).with_context(|| format!("{cert} and {key}"))
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+/// A file for TLS, with what names it.
+struct PemFile<'a> {
+    path: &'a Path,
+    source: String,
+}
+
+impl<'a> PemFile<'a> {
+    fn choose(name: &str, flag: Option<&'a PathBuf>, key: Option<&'a PathBuf>, file: &Path) -> Option<Self> {
+        let of_key = || format!("{} of [http] in {}", name.replace('-', "_"), file.display());
+        match (flag, key) {
+            (Some(path), _) => Some(Self { path, source: format!("--{name}") }),
+            (None, Some(path)) => Some(Self { path, source: of_key() }),
+            (None, None) => None,
+        }
+    }
+
+    fn read(&self) -> anyhow::Result<Vec<u8>> {
+        std::fs::read(self.path).with_context(|| format!("cannot read {self}"))
+    }
+}
+
+impl std::fmt::Display for PemFile<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.path.display(), self.source)
+    }
 }
 
 /// Refuses an origin that can never match, so that the mistake shows at the start and not in a browser's console.
@@ -134,6 +159,32 @@ fn check_origin(origin: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mistakes_in_tls_files_name_the_flag_or_the_file_of_the_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pem, gone) = (dir.path().join("cert.pem"), dir.path().join("gone.pem"));
+        std::fs::write(&pem, "not PEM").unwrap();
+        let config = Path::new("/etc/c.toml");
+        let mistake = |table: HttpTable, args: ServeArgs| match table.tls(&args, config) {
+            Err(error) => format!("{error:#}"),
+            Ok(_) => panic!("a mistake is found"),
+        };
+        let of_file = |cert: Option<&PathBuf>, key: Option<&PathBuf>| HttpTable {
+            tls_cert: cert.cloned(),
+            tls_key: key.cloned(),
+            ..HttpTable::default()
+        };
+        let alone = mistake(of_file(Some(&pem), None), ServeArgs::default());
+        assert!(alone.starts_with("tls_cert of [http] in /etc/c.toml: "), "{alone}");
+        let missing = mistake(of_file(Some(&pem), Some(&gone)), ServeArgs::default());
+        assert!(missing.contains("gone.pem (tls_key of [http] in /etc/c.toml)"), "{missing}");
+        let broken = mistake(of_file(Some(&pem), Some(&pem)), ServeArgs::default());
+        assert!(broken.contains("cert.pem (tls_cert of [http] in /etc/c.toml)"), "{broken}");
+        let flag = ServeArgs { tls_cert: Some(gone), ..ServeArgs::default() };
+        let mixed = mistake(of_file(None, Some(&pem)), flag);
+        assert!(mixed.contains("gone.pem (--tls-cert)"), "{mixed}");
+    }
 
     #[test]
     fn origins_that_can_never_match_are_refused() {

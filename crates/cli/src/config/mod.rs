@@ -22,6 +22,7 @@ use std::time::Duration;
 use anyhow::Context;
 use baton_addons::mcp::Declared;
 use baton_core::AgentLimits;
+use baton_protocol::provider::ProviderKind;
 use baton_protocol::sandbox::SandboxChoice;
 use baton_providers::ServerEndpoint;
 use baton_providers::prices::{Price, Prices};
@@ -129,6 +130,22 @@ impl Config {
     /// Returns the limits of one command in a sandbox.
     pub(crate) fn sandbox_limits(&self) -> Limits {
         self.sandbox_limits.limits()
+    }
+
+    /// Refuses an address of models that is no web address, and names where it comes from. It is not repeated: it may contain a
+    /// password.
+    pub(crate) fn check_endpoint(&self) -> anyhow::Result<()> {
+        let Sourced { value: ServerEndpoint::Provider { provider, .. }, source } = &self.endpoint else {
+            return Ok(());
+        };
+        let url = provider.base_url.trim();
+        let is_address = url.starts_with("http://") || url.starts_with("https://");
+        anyhow::ensure!(
+            is_address || provider.kind == Some(ProviderKind::Replay),
+            "in {}: the address of the models is not a web address; it must start with http:// or https://",
+            if source == "flag" { "--base-url" } else { source }
+        );
+        Ok(())
     }
 }
 
@@ -262,15 +279,37 @@ fn check_prices(prices: BTreeMap<String, Price>) -> anyhow::Result<Prices> {
 fn read_file(path: &Path, required: bool) -> anyhow::Result<(File, Option<toml::Table>)> {
     match std::fs::read_to_string(path) {
         Ok(text) => {
-            let within = || format!("in {}", path.display());
-            let file = toml::from_str(&text).with_context(within)?;
-            Ok((file, Some(text.parse().with_context(within)?)))
+            let mistake = |error: toml::de::Error| {
+                anyhow::anyhow!("in {}: {}", path.display(), described(&text, &error))
+            };
+            let file = toml::from_str(&text).map_err(mistake)?;
+            Ok((file, Some(text.parse().map_err(mistake)?)))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {
             Ok((File::default(), None))
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
+}
+
+/// Says where a mistake in the file is, and what it is. The line itself is left out: it may contain a key.
+fn described(text: &str, error: &toml::de::Error) -> String {
+    let place = error.span().map(|span| {
+        let before = text.get(..span.start).unwrap_or(text);
+        let (line, column) = (
+            before.matches('\n').count() + 1,
+            before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) + 1,
+        );
+        format!("line {line}, column {column}: ")
+    });
+    place.unwrap_or_default() + &without_values(error.message())
+}
+
+/// Replaces quoted text that may be a value: messages about a wrong type repeat it.
+fn without_values(message: &str) -> String {
+    let Some((before, rest)) = message.split_once(": string \"") else { return message.to_owned() };
+    let after = rest.rsplit_once("\", expected ").map(|(_, expected)| format!(", expected {expected}"));
+    format!("{before}: text{}", after.unwrap_or_default())
 }
 
 fn parse_durability(text: &str) -> anyhow::Result<Durability> {
@@ -324,6 +363,32 @@ mod tests {
     }
 
     #[test]
+    fn address_of_models_without_a_scheme_is_refused_with_its_source() {
+        let of_file = loaded(&[], "[model]\nbase_url = \"me:SECRET@localhost:11434/v1\"").unwrap();
+        let error = of_file.check_endpoint().unwrap_err().to_string();
+        assert!(error.contains("c.toml: ") && !error.contains("SECRET"), "{error}");
+        let of_variable = loaded(&[("OPENAI_BASE_URL", "localhost")], "").unwrap();
+        assert!(of_variable.check_endpoint().unwrap_err().to_string().starts_with("in $OPENAI_BASE_URL: "));
+        loaded(&[], "[model]\nbase_url = \"http://localhost/v1\"").unwrap().check_endpoint().unwrap();
+    }
+
+    #[test]
+    fn errors_do_not_repeat_values_of_the_file() {
+        for file in [
+            "[model]\napi_key = \"sk-secret\" \"more\"",
+            "[model]\napi_key = sk-secret",
+            "[model]\napi_key = \"sk-secret",
+            "[http]\nmax_streams = \"sk-secret\"",
+            "[http]\nmax_streams = \"sk-secret\", expected u\"",
+            "[rpc]\nmax_connections = [\"sk-secret\"]",
+            "model = \"sk-secret\"",
+        ] {
+            let error = format!("{:#}", loaded(&[], file).unwrap_err());
+            assert!(!error.contains("sk-secret") && error.contains("c.toml: line "), "{file}: {error}");
+        }
+    }
+
+    #[test]
     fn mistakes_in_the_file_are_named() {
         for (file, word) in [
             ("workspaces.detach_grace_seconds = -1", "detach_grace"),
@@ -338,7 +403,8 @@ mod tests {
             ("log_format = \"xml\"", "c.toml"),
             ("log_level = \"loud\"", "c.toml"),
             ("http.max_streams = 0", "at least 1"),
-            ("home = ", "c.toml"),
+            ("home = ", "c.toml: line 1, column 8"),
+            ("\n[http]\nmax_streams = 0 0", "c.toml: line 3, column 15"),
             ("tools.environment = [\"OPENAI_API_KEY\"]", "OPENAI_API_KEY"),
         ] {
             let error = format!("{:#}", loaded(&[], file).unwrap_err());

@@ -60,7 +60,7 @@ fn print(name: &str, what: &str, enabled: bool, probe: &Probe) {
             terminal::line(&format!("  {what}"));
         }
         for line in probe.log.iter().rev().take(10).rev() {
-            terminal::dim_line(&format!("  {line}"));
+            terminal::dim_hanging_line(&format!("  {line}"), 4);
         }
         return;
     }

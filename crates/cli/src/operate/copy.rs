@@ -16,6 +16,7 @@ use serde_json::json;
 use super::{ProgressNotes, load};
 use crate::args::{Cli, CopyArgs, StoreCommand};
 use crate::setup::SessionStore;
+use crate::words::counted;
 use crate::{config, setup, terminal};
 
 pub(crate) fn store(cli: &Cli, command: &StoreCommand) -> anyhow::Result<ExitCode> {
@@ -76,7 +77,8 @@ async fn copy_all(from: &SessionStore, to: &SessionStore, args: &CopyArgs) -> an
             json!({ "copied": copied, "events": records, "unchanged": current, "skipped": skipped });
         terminal::json_line(&summary.to_string());
     } else {
-        terminal::line(&format!("{copied} sessions copied with {records} events, {current} unchanged"));
+        let (copied, records) = (counted(copied, "session"), counted(records, "event"));
+        terminal::line(&format!("{copied} copied with {records}, {current} unchanged"));
         for (session, why) in &skipped {
             terminal::error(&format!("{session}: {why}"));
         }

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::config::{self, Config, Environment};
 use crate::discovery::{self, ProcessRole, RunningServer};
+use crate::words::counted;
 use crate::{logging, setup, terminal};
 
 pub(crate) use self::audit::audit;
@@ -138,7 +139,8 @@ pub(crate) fn backup(cli: &Cli, args: &BackupArgs) -> anyhow::Result<ExitCode> {
     } else {
         let (sessions, files, size) = (report.sessions, report.files, size(report.bytes));
         let file = args.file.display();
-        terminal::line(&format!("{file}: {sessions} sessions, {files} more files, {size}"));
+        let (sessions, files) = (counted(sessions, "session"), counted(files, "more file"));
+        terminal::line(&format!("{file}: {sessions}, {files}, {size}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -179,7 +181,7 @@ pub(crate) fn restore(cli: &Cli, args: &RestoreArgs) -> anyhow::Result<ExitCode>
         terminal::json_line(&summary.to_string());
     } else {
         let (sessions, created) = (report.sessions, report.created);
-        terminal::line(&format!("{}: {sessions} sessions of {created}", home.display()));
+        terminal::line(&format!("{}: {} of {created}", home.display(), counted(sessions, "session")));
         if let Some(aside) = &report.moved_aside {
             let aside = aside.display();
             terminal::note(&format!(

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton_history::metadata;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
 use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
@@ -20,7 +21,8 @@ use tokio::task::JoinHandle;
 use super::connection::Home;
 use super::description::Description;
 use super::place::{
-    Arrived, Leaving, SessionHost, Work, check_demo, current_directory, model_of, nothing_pending,
+    Arrived, Leaving, NothingToContinue, SessionHost, Work, check_demo, check_engine, current_directory,
+    may_continue, model_of, nothing_pending,
 };
 use super::remote::Remote;
 use crate::args::{PeerArgs, RunArgs};
@@ -222,10 +224,18 @@ fn private_socket(path: &Path) -> anyhow::Result<UnixListener> {
 /// The stored session that the arguments name.
 async fn find(store: &setup::SessionStore, args: &RunArgs) -> anyhow::Result<Option<SessionId>> {
     match (&args.session, args.continue_last) {
-        (Some(prefix), _) => sessions::find(&**store, prefix).await.map(Some),
+        (Some(prefix), _) => {
+            let id = sessions::find(&**store, prefix).await?;
+            let summary = store.summary(&id).await?.context("the session was deleted")?;
+            check_engine(args, id.as_str(), metadata::decode(&summary.meta).model.as_deref())?;
+            Ok(Some(id))
+        }
         (None, true) => {
-            let last = sessions::last_here(&**store, &current_directory()?).await?;
-            last.context("no session of this directory to continue; start one without --continue").map(Some)
+            let may = |model: Option<&str>| may_continue(args, model);
+            let last = sessions::last_here(&**store, &current_directory()?, may).await?;
+            let (id, model) = last.ok_or_else(|| NothingToContinue::new(args))?;
+            check_engine(args, id.as_str(), model.as_deref())?;
+            Ok(Some(id))
         }
         (None, false) => Ok(None),
     }

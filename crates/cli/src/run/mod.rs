@@ -18,14 +18,17 @@ use crate::args::{Cli, RunArgs};
 
 use self::conversation::Conversation;
 use self::input::GivenPrompt;
-use self::place::{SessionHost, Work};
+use self::place::{NothingToContinue, SessionHost, Work};
+use crate::client::NotFound;
 use crate::config::{self, Environment};
-use crate::{logging, setup};
+use crate::sessions::NoSuchSession;
+use crate::{logging, operate, setup};
 
 pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &args.model, None, &environment)?;
     logging::start(&config);
+    config.check_endpoint()?;
     let options = setup::options(&config, &environment)?;
     if let Some(engine) = &args.engine {
         let known = baton_runtime::engine_names(&options);
@@ -40,8 +43,11 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
         GivenPrompt::Absent => (None, Work::Requests),
         GivenPrompt::Invalid => return Ok(ExitCode::from(2)),
     };
-    setup::run(async {
+    let done = setup::run(async {
         let place = SessionHost::open(&config, &environment, options, args, work).await?;
         Conversation::new(args, place)?.run(prompt).await
+    });
+    operate::or_not_found(done, |error| {
+        error.is::<NoSuchSession>() || error.is::<NotFound>() || error.is::<NothingToContinue>()
     })
 }

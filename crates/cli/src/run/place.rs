@@ -280,6 +280,51 @@ pub(super) fn model_of(config: &Config, args: &RunArgs) -> Option<String> {
     }
 }
 
+/// Error of `--continue` in a directory without a session.
+#[derive(Debug, thiserror::Error)]
+#[error("no session of this directory to continue{}; start one without --continue", .engine.as_ref().map(|name| format!(" that {name} has run")).unwrap_or_default())]
+pub(super) struct NothingToContinue {
+    /// The engine whose sessions were looked for.
+    engine: Option<String>,
+}
+
+impl NothingToContinue {
+    pub(super) fn new(args: &RunArgs) -> Self {
+        Self { engine: args.engine.clone() }
+    }
+}
+
+/// Whether `--continue` may choose a session with this model.
+pub(super) fn may_continue(args: &RunArgs, model: Option<&str>) -> bool {
+    args.engine.is_none() || args.switch_engine || engine_of(model) == args.engine.as_deref()
+}
+
+/// Refuses to continue a session of one engine with another, unless the user asks for that: the other one would not know
+/// the tools, the login and the conversation of the first.
+pub(super) fn check_engine(args: &RunArgs, session: &str, model: Option<&str>) -> anyhow::Result<()> {
+    let wanted = match (&args.engine, &args.model.model) {
+        (Some(engine), _) => Some(engine.as_str()),
+        (None, Some(model)) => engine_of(Some(model)),
+        (None, None) => return Ok(()),
+    };
+    let (Some(model), false) = (model, args.switch_engine) else { return Ok(()) };
+    let own = engine_of(Some(model));
+    let name = |engine: Option<&str>| engine.unwrap_or("Baton's own engine").to_owned();
+    anyhow::ensure!(
+        own == wanted,
+        "session {session} was run by {}; add --switch-engine to continue it with {}",
+        name(own),
+        name(wanted)
+    );
+    Ok(())
+}
+
+/// Returns the engine that a model belongs to; none for Baton's own.
+fn engine_of(model: Option<&str>) -> Option<&str> {
+    let first = model?.split('/').next()?;
+    (first.starts_with("acp:") || baton_engines::names().any(|name| name == first)).then_some(first)
+}
+
 /// Refuses the demo model for a session that has another one, which would answer instead.
 pub(super) fn check_demo(args: &RunArgs, session: &str, model: Option<&str>) -> anyhow::Result<()> {
     match model {

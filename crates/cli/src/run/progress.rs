@@ -9,9 +9,9 @@ use baton_protocol::{Event, PromptId, ToolCallId};
 use crate::client::{TRUST_TOOL, exit_code};
 
 /// Exit codes of answers that are not what they should be. Documented in the help of `baton run`.
-const TRUNCATED: u8 = 3;
 const FILTERED: u8 = 4;
 const REJECTED: u8 = 5;
+const TRUNCATED: u8 = 6;
 
 /// What has happened to the prompt.
 #[derive(Default)]

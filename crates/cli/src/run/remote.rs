@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::connection::{Connection, Home};
 use super::description::Description;
 use super::place::{
-    Arrived, EndpointChoice, Leaving, check_demo, current_directory, model_of, nothing_pending,
+    Arrived, EndpointChoice, Leaving, NothingToContinue, check_demo, check_engine, current_directory,
+    may_continue, model_of, nothing_pending,
 };
 use crate::args::RunArgs;
 use crate::client::{
@@ -165,14 +166,17 @@ async fn find_or_create(
     let found = match &args.session {
         Some(prefix) => Some(client.find(prefix).await?),
         None if args.continue_last => {
-            let here =
-                client.sessions().await?.into_iter().find(|session| session.cwd.as_deref() == Some(&cwd));
-            Some(here.context("no session of this directory to continue; start one without --continue")?)
+            let is_meant = |session: &SessionView| {
+                session.cwd.as_deref() == Some(&cwd) && may_continue(args, session.model.as_deref())
+            };
+            let here = client.sessions().await?.into_iter().find(is_meant);
+            Some(here.ok_or_else(|| NothingToContinue::new(args))?)
         }
         None => None,
     };
     if let Some(session) = &found {
         check_demo(args, &session.id, session.model.as_deref())?;
+        check_engine(args, &session.id, session.model.as_deref())?;
     }
     let model = model_of(config, args);
     let provider = match endpoint {

@@ -5,13 +5,12 @@ use std::process::ExitCode;
 use anyhow::Context;
 use baton_history::metadata::{self, Metadata};
 use baton_history::owner;
-use baton_protocol::Timestamp;
 use baton_protocol::params::SessionMetadata;
+use baton_protocol::{SessionId, Timestamp};
 use baton_store::{Store, Summary};
 use serde::Serialize;
 use serde_json::json;
 
-use super::is_in;
 use super::local_time::LocalTime;
 use crate::args::ListSessionsArgs;
 use crate::rows::{self, List};
@@ -28,12 +27,18 @@ const HEADER: [&str; 6] = ["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TIT
 const FLEXIBLE: [Flexible; 2] =
     [Flexible { column: 3, keeps: Kept::Beginning }, Flexible { column: 4, keeps: Kept::End }];
 
-/// A session in the list.
+/// A session in the list. As JSON, its fields have the names of the HTTP API.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListedSession {
-    #[serde(flatten)]
-    pub(super) metadata: SessionMetadata,
+    id: SessionId,
+    /// Its name, or the beginning of the first prompt.
+    title: Option<String>,
+    cwd: Option<String>,
+    repository: Option<String>,
+    branch: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
     state: State,
     /// Model of the session, or the name of its engine.
     model: Option<String>,
@@ -85,25 +90,32 @@ impl State {
 impl ListedSession {
     pub(super) fn of(summary: &Summary) -> Self {
         let stored = metadata::decode(&summary.meta);
-        Self { metadata: metadata::of(summary), state: State::of(summary, &stored), model: stored.model }
-    }
-
-    pub(super) fn title(&self) -> &str {
-        self.metadata.summary.as_deref().unwrap_or_default()
+        let SessionMetadata { session_id, start_time, modified_time, summary: title, context, .. } =
+            metadata::of(summary);
+        let context = context.unwrap_or_default();
+        Self {
+            id: session_id,
+            title,
+            cwd: Some(context.cwd).filter(|cwd| !cwd.is_empty()),
+            repository: context.repository,
+            branch: context.branch,
+            created_at: start_time,
+            updated_at: modified_time,
+            state: State::of(summary, &stored),
+            model: stored.model,
+        }
     }
 
     /// The cells of the session's row.
     fn cells(&self, id_length: usize, changed: String) -> Vec<String> {
-        let directory =
-            self.metadata.context.as_ref().map(|context| context.cwd.as_str()).unwrap_or_default();
-        let id = self.metadata.session_id.as_str();
+        let directory = self.cwd.as_deref().unwrap_or_default();
         vec![
-            id.chars().take(id_length).collect(),
+            self.id.as_str().chars().take(id_length).collect(),
             changed,
             self.state.name().to_owned(),
             terminal::shortened(self.model.as_deref().unwrap_or("-"), ENGINE_WIDTH),
             terminal::shortened_start(&with_tilde(directory), DIRECTORY_WIDTH),
-            self.title().to_owned(),
+            self.title.clone().unwrap_or_default(),
         ]
     }
 }
@@ -115,7 +127,7 @@ pub(super) async fn list(store: &dyn Store, args: &ListSessionsArgs) -> anyhow::
     let shown: Vec<ListedSession> = all
         .iter()
         .map(ListedSession::of)
-        .filter(|session| !here || is_in(&session.metadata, &cwd))
+        .filter(|session| !here || session.cwd.as_ref() == Some(&cwd))
         .take(limit)
         .collect();
     if json {
@@ -139,7 +151,7 @@ pub(super) fn print(shown: &[ListedSession], all: &[Summary], notes: &[String]) 
         false => (usize::MAX, None),
     };
     let row = |session: &ListedSession| {
-        let changed = session.metadata.modified_time;
+        let changed = session.updated_at;
         let changed = near.map_or_else(|| time.format(changed), |now| time.format_near(changed, now));
         session.cells(length, changed)
     };

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::list::{self, ListedSession};
 use crate::terminal;
+use crate::words::counted;
 
 /// Time between two reports on indexing.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -31,7 +32,7 @@ async fn index(store: &dyn Store) -> anyhow::Result<()> {
     search::catch_up(store, None, |sessions| {
         if said.elapsed() > SILENCE {
             said = Instant::now();
-            terminal::note(&format!("indexed {sessions} sessions so far"));
+            terminal::note(&format!("indexed {} so far", counted(sessions, "session")));
         }
     })
     .await?;

@@ -55,7 +55,7 @@ impl Reporter {
     /// Sends a report if the rules allow it.
     pub(super) fn report(&mut self, report: Report) {
         let is_valid = match &report {
-            Report::Note { .. } | Report::Retries(_) => true,
+            Report::Note { .. } | Report::StandingWarning(_) | Report::Retries(_) => true,
             Report::Started { .. } => false,
             _ if !self.has_started => false,
             Report::Message { text, reasoning } => !text.is_empty() || reasoning.is_some(),

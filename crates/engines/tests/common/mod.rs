@@ -190,6 +190,7 @@ impl RunRecord {
     pub(crate) fn notes(&self) -> Vec<(bool, &str)> {
         let notes = self.reports.iter().filter_map(|report| match report {
             Report::Note { warning, text } => Some((*warning, text.as_str())),
+            Report::StandingWarning(text) => Some((true, text.as_str())),
             _ => None,
         });
         notes.collect()

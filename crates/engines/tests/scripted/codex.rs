@@ -8,7 +8,7 @@ use crate::setup::{codex, configured, engine};
 
 fn kinds(reports: &[Report]) -> Vec<&str> {
     let kinds = reports.iter().map(|report| match report {
-        Report::Note { warning: true, .. } => "warning",
+        Report::Note { warning: true, .. } | Report::StandingWarning(_) => "warning",
         Report::Note { warning: false, .. } => "note",
         Report::Started { .. } => "started",
         Report::Message { .. } => "message",

@@ -98,6 +98,7 @@ fn creating_client(service: &Service, user: Author, new: NewSession) -> Result<J
         enable_file_change_tracking: Some(new.track_files),
         provider: new.provider.map(ProviderConfig::try_from).transpose()?,
         keep: true,
+        environment: new.environment,
         sandbox: new.sandbox.map(NewSandbox::choice).transpose()?.map(Box::new),
         ..client_params()
     };
@@ -207,9 +208,10 @@ pub(super) async fn change(
     }
     changes.extend(change.mode.map(Change::Mode));
     changes.extend(change.permissions.map(Change::Permissions));
-    if let Some(provider) = provider {
-        let provider = Some((door.service.new_client(), provider));
-        let edit = SettingsEdit::Options(Box::new(OptionsEdit { provider, ..OptionsEdit::default() }));
+    if provider.is_some() || change.environment.is_some() {
+        let provider = provider.map(|provider| (door.service.new_client(), provider));
+        let options = OptionsEdit { provider, environment: change.environment, ..OptionsEdit::default() };
+        let edit = SettingsEdit::Options(Box::new(options));
         door.service.ask(&caller, &id, Configure { edit: Box::new(edit) }).await?;
     }
     for change in changes {

@@ -3,13 +3,17 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use baton_service::server::{ListModels, ReadMetrics};
+use baton_runtime::session::Failure;
+use baton_service::server::{ListModels, ReadMetrics, ShowDefaultModel};
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 
 use super::extract::By;
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
+
+/// Name of the demo model.
+const DEMO_MODEL: &str = "baton-demo";
 
 /// Level of the API: it increases when a client has to know about a change. New routes and fields do not change it.
 const API_LEVEL: u32 = 1;
@@ -45,11 +49,14 @@ pub(super) async fn metrics(State(door): State<Shared>, By(caller): By) -> Resul
 /// List the models that sessions can use.
 ///
 /// Installed engines are listed even if the provider cannot be reached; `endpointError` then says why its models are missing.
+/// `default` is the model of sessions that name none, and `demo` says whether it is the demo model, which is no AI.
 #[utoipa::path(get, path = "/api/models", operation_id = "listModels", tag = "system",
-    responses((status = 200, description = "Models (`models`); `endpointError` is present if those of the provider are missing", body = Value), (status = 502, description = "The provider cannot be reached, and no engine is installed", body = ErrorBody)))]
+    responses((status = 200, description = "Models (`models`), `default` and `demo`; `endpointError` is present if those of the provider are missing", body = Value), (status = 502, description = "The provider cannot be reached, and no engine is installed", body = ErrorBody)))]
 pub(super) async fn models(State(door): State<Shared>, By(caller): By) -> Result<Json<Value>, ApiError> {
     let usable = door.service.perform(&caller, ListModels).await?;
-    let mut list = json!({ "models": usable.models });
+    let default = door.service.perform(&caller, ShowDefaultModel).await;
+    let default = default.map_err(|error| error.map(|never| -> Failure { match never {} }))?;
+    let mut list = json!({ "models": usable.models, "default": default, "demo": default == DEMO_MODEL });
     if let Some(error) = usable.endpoint_error {
         list["endpointError"] = error.to_string().into();
     }

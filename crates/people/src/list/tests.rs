@@ -31,6 +31,18 @@ async fn token_identifies_its_person_until_it_is_replaced_or_the_person_removed(
 }
 
 #[tokio::test]
+async fn changed_role_ends_the_earlier_identity_and_keeps_the_token() {
+    let (people, _) = people();
+    let token = people.add(&ada(), Role::Admin, None).await.unwrap();
+    let before = people.of_token(token.reveal()).await.unwrap().unwrap();
+    people.change_role(&ada(), Role::Viewer).await.unwrap();
+    people.revoked(&before).await;
+    assert_eq!(people.of_token(token.reveal()).await.unwrap().unwrap().role(), Role::Viewer);
+    let nobody = "nobody".parse().unwrap();
+    assert!(matches!(people.change_role(&nobody, Role::Viewer).await, Err(PeopleError::Unknown(_))));
+}
+
+#[tokio::test]
 async fn expired_token_identifies_nobody() {
     let (people, _) = people();
     let token = people.add(&ada(), Role::Admin, Some(Duration::ZERO)).await.unwrap();

@@ -174,6 +174,7 @@ pub(super) fn update_options(call: &Call<'_>) -> Handled {
         skip_custom_instructions: options.skip_custom_instructions,
         provider: options.provider.map(|provider| (client, provider)),
         ask_user_disabled: options.ask_user_disabled,
+        environment: None,
     }));
     let configure = Configure { edit: Box::new(edit) };
     ignored_options::warn(&handle, ignored_options::describe_update(&call.params), JoinKind::Resume);

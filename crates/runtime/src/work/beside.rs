@@ -273,6 +273,7 @@ async fn start_command(scope: &WorkScope, ask: asks::StartCommand) -> Result<(),
             "{cwd} is outside of the directory that the sandbox of the session opens"
         )));
     }
+    scope.tools.services_for(&scope.settings).await;
     let started = ShellStarted { command: ask.command, cwd: elsewhere, by: ask.by };
     scope.handle().ask(Amend::unsigned(Change::Noted(Box::new(started.into())))).await?;
     scope.tools.start_named(ask.name, command, ask.limit);
@@ -284,6 +285,7 @@ async fn start_command(scope: &WorkScope, ask: asks::StartCommand) -> Result<(),
 async fn run_command(scope: &WorkScope, ask: asks::RunCommand) -> Option<CommandRun> {
     let cwd = scope.session.durable.facts.context.cwd.clone();
     let command = UserCommand::new(&scope.session, cwd.into(), ask.command.clone());
+    scope.tools.services_for(&scope.settings).await;
     let ran = scope.tools.run_named(&ask.name, command).await?;
     match ran.exit_code {
         Some(exit_code) => {

@@ -14,6 +14,8 @@ use super::WorkScope;
 pub(super) struct ReportSink<'a> {
     pub(super) scope: &'a WorkScope,
     queue: ReportQueue,
+    /// Name of the engine.
+    engine: &'static str,
     /// Id of the message that is being streamed.
     message_id: String,
     reasoning_id: String,
@@ -22,9 +24,17 @@ pub(super) struct ReportSink<'a> {
 }
 
 impl<'a> ReportSink<'a> {
-    pub(super) fn new(scope: &'a WorkScope, work: WorkId) -> Self {
+    pub(super) fn new(scope: &'a WorkScope, work: WorkId, engine: &'static str) -> Self {
         let queue = ReportQueue::new(work, scope.mailbox.clone(), scope.cancel.clone());
-        Self { scope, queue, message_id: new_id(), reasoning_id: new_id(), started: false, model: None }
+        Self {
+            scope,
+            queue,
+            engine,
+            message_id: new_id(),
+            reasoning_id: new_id(),
+            started: false,
+            model: None,
+        }
     }
 
     /// Sends a report to the core.
@@ -60,6 +70,13 @@ impl<'a> ReportSink<'a> {
             Report::Asks { reference, question } => EngineReport::Asks { reference, question },
             Report::Withdrawn { reference } => EngineReport::Withdrawn { reference },
             Report::Note { warning, text } => EngineReport::Note { warning, text },
+            Report::StandingWarning(text) => {
+                let warnings = &self.scope.runtime.engine_warnings;
+                if !warnings.is_new(self.engine, &text).await {
+                    return;
+                }
+                EngineReport::Note { warning: true, text }
+            }
         };
         self.send(report).await;
     }

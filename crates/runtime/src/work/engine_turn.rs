@@ -64,7 +64,7 @@ pub(super) async fn run(
             "{option:?} is not a valid name: it starts with a dash"
         ))));
     }
-    let (sink, held) = (ReportSink::new(&scope, work), Vec::new());
+    let (sink, held) = (ReportSink::new(&scope, work, settings.engine), Vec::new());
     let (calls, own_calls) = (EngineCalls::default(), HashSet::new());
     let mut turn = EngineTurn { sink, engine: &**engine, settings, tools, calls, own_calls, control, held };
     if let Some(refusal) = turn.refused_by_distrust().await {

@@ -162,9 +162,11 @@ fn permissions(view: &View) -> String {
 
 fn usage(view: &View) -> String {
     let totals = &view.session.durable.totals;
-    let mut lines = vec![format!("{} prompts", totals.prompts)];
+    let counted = |number: u64, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+    let mut lines = vec![counted(totals.prompts, "prompt")];
     lines.extend(totals.models.iter().map(|(model, (calls, tokens))| {
-        format!("{model}: {calls} calls, {} tokens in, {} tokens out", tokens.input, tokens.output)
+        let (calls, input, output) = (counted(*calls, "call"), tokens.input, tokens.output);
+        format!("{model}: {calls}, {input} tokens in, {output} tokens out")
     }));
     lines.join("\n")
 }

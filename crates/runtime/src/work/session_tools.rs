@@ -14,6 +14,7 @@ use baton_handle::Publisher;
 use baton_process::Ledger;
 use baton_protocol::event::TodosChanged;
 use baton_sandbox::Preparing;
+use baton_settings::Settings;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,8 +22,8 @@ use super::capture::TurnSnapshots;
 use super::sandbox::SessionSandbox;
 use super::share::FileShare;
 use super::user_commands::UserCommands;
-use crate::Runtime;
 use crate::web::NetworkFetch;
+use crate::{Options, Runtime};
 
 /// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
 pub(crate) struct SessionTools {
@@ -42,6 +43,8 @@ pub(crate) struct SessionTools {
     sandbox: Arc<SessionSandbox>,
     /// Creates the services. Blocks.
     create: Arc<dyn Fn() -> Services + Send + Sync>,
+    /// The options have the environment of commands.
+    runtime: Arc<Runtime>,
 }
 
 /// What the tools of a session are made of.
@@ -61,6 +64,7 @@ impl SessionTools {
         let (runtime, hub, database) = (runtime.clone(), hub.clone(), files.database());
         let (toolbox, ledger, tasks) =
             (runtime.toolbox.clone(), runtime.ledger.clone(), runtime.tasks.clone());
+        let own_runtime = runtime.clone();
         let user_commands = UserCommands::new(runtime.stopping.clone());
         let walls = sandbox.clone();
         let create = move || {
@@ -101,6 +105,7 @@ impl SessionTools {
             workflows,
             sandbox,
             create: Arc::new(create),
+            runtime: own_runtime,
         }
     }
 
@@ -149,6 +154,15 @@ impl SessionTools {
             tokio::task::spawn_blocking(move || services.get_or_init(|| Arc::new(create())).clone());
         // If the creation panics, it panics here again, in the call, and the call fails.
         created.await.unwrap_or_else(|_| self.created())
+    }
+
+    /// Returns the services for commands with the environment of the session.
+    pub(super) async fn services_for(&self, settings: &Settings) -> Arc<Services> {
+        let services = self.services().await;
+        let Options { environment, environment_filter, .. } = &self.runtime.options;
+        let variables = environment_filter.environment_of(settings.environment.as_ref(), environment);
+        services.shells.set_environment(CommandEnvironment::of_shells(variables));
+        services
     }
 
     /// Returns the services, creating them if needed. Blocks.

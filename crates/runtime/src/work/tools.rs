@@ -123,8 +123,8 @@ async fn propose_plan(scope: &WorkScope, arguments: &Json) -> Prepared {
 async fn needs(scope: &WorkScope, wants: PermissionRequest, advice: Advice) -> Prepared {
     let is_write = matches!(wants, PermissionRequest::Write { .. });
     let cwd = if is_write { tokio::fs::canonicalize(prompt::cwd(scope)).await.ok() } else { None };
-    let services = scope.tools.services().await;
-    let wants = inspected(scope, wants, &prompt::cwd(scope), services.shells.environment()).await;
+    let services = scope.tools.services_for(&scope.settings).await;
+    let wants = inspected(scope, wants, &prompt::cwd(scope), &services.shells.environment()).await;
     Prepared::Runnable { route: Route::BuiltIn, wants: Some(wants), advice, cwd, arguments: None }
 }
 
@@ -356,7 +356,7 @@ async fn context(scope: &WorkScope, id: &ToolCallId) -> ToolContext {
         session_dir: scope.tools.files().path().to_owned(),
         home: Some(scope.runtime.options.home.clone()),
         exact_pages: scope.session.durable.rules.are_about_pages(),
-        services: scope.tools.services().await,
+        services: scope.tools.services_for(&scope.settings).await,
         sandbox: scope.session.sandbox().clone(),
         placed: None,
         call: id.clone(),

@@ -5,6 +5,7 @@
 //! files asks the user. The answer is valid while the session is live; a client can add the directory to the trusted
 //! folders.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use baton_disk::blocking;
@@ -48,8 +49,19 @@ pub(super) async fn untrusted(runtime: &Runtime, engine: &dyn Engine, cwd: &Path
 fn found(mut names: Vec<&'static str>, start: &Path, root: &Path) -> Vec<&'static str> {
     let start = start.canonicalize().unwrap_or_else(|_| start.to_owned());
     let directories: Vec<&Path> = start.ancestors().take_while(|parent| parent.starts_with(root)).collect();
-    names.retain(|name| directories.iter().any(|directory| directory.join(name).symlink_metadata().is_ok()));
+    names.retain(|name| directories.iter().any(|directory| has_content(&directory.join(name))));
     names
+}
+
+/// Whether a path exists, and is not an empty directory: programs leave such directories behind when they are ended, and there
+/// is nothing in them to act on. A link counts, and so does what cannot be read. Blocks.
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+fn has_content(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => path.read_dir().map_or(true, |mut entries| entries.next().is_some()),
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+    }
 }
 
 impl Untrusted {
@@ -87,6 +99,8 @@ mod tests {
         let look = || found(vec![".toy", "toy.json", ".env"], &root.join("a/b"), &root);
         assert!(look().is_empty(), "files above the repository are the user's own");
         std::fs::create_dir(root.join("a/.toy")).unwrap();
+        assert!(look().is_empty(), "an empty directory is nothing to trust");
+        std::fs::create_dir(root.join("a/.toy/hooks")).unwrap();
         std::os::unix::fs::symlink("/nowhere", root.join("toy.json")).unwrap();
         assert_eq!(look(), [".toy", "toy.json"], "dangling links count");
         std::fs::write(root.join(".env"), "BASH_ENV=./evil.sh").unwrap();

@@ -18,6 +18,10 @@ use crate::tools::{
 
 const NAME: &str = "create";
 
+/// What the request says about a file that exists.
+const EXISTS: &str =
+    "Create file: one of this name exists already; it is not replaced, and the call will fail";
+
 #[derive(Deserialize)]
 struct Arguments {
     #[serde(alias = "file_path", alias = "filePath")]
@@ -50,10 +54,13 @@ impl Tool for Create {
             let prepare = async {
                 let (path, text) = read(context, arguments)?;
                 let context = context.clone();
-                // Whether the file exists is not told before the user has approved: that would read without permission.
+                // Whether the file exists is told to the user, who decides, and not to the model before an approval: that would
+                // read without permission.
                 blocking(move || {
                     let target = CallPath::resolve(&context, path);
-                    Ok(write_request(&context, &target, "Create file", None, &text))
+                    let exists = Directory::root().and_then(|root| root.kind(&target.real)).is_ok();
+                    let what = if exists { EXISTS } else { "Create file" };
+                    Ok(write_request(&context, &target, what, None, &text))
                 })
                 .await
             };
@@ -174,7 +181,10 @@ mod tests {
         let path = bench.write("there.txt", "precious");
         let arguments = json!({"path": path, "file_text": "x"});
         let prepared = bench.prepare(&Create, arguments.clone()).await;
-        assert!(matches!(prepared, Prepared::Needs(_)), "nothing is told before an approval");
+        let Prepared::Needs(PermissionRequest::Write { intention, .. }) = prepared else {
+            panic!("nothing is told to the model before an approval")
+        };
+        assert!(intention.contains("exists already") && intention.contains("will fail"), "{intention}");
         let result = bench.run(&Create, arguments).await;
         assert_eq!(result.result_type, ResultType::Failure);
         assert!(result.text_result_for_llm.contains("already exists"));

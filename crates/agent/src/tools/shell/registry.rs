@@ -27,7 +27,7 @@ const LONGEST_COMMAND: usize = 128 * 1024 - 1;
 /// Settings for the commands of a session.
 #[derive(Clone)]
 pub struct ShellSettings {
-    /// Environment of the commands. Nothing is inherited from the server, whose environment holds secrets.
+    /// Environment of the commands, until another is set. Nothing is inherited from the server, whose environment holds secrets.
     pub environment: CommandEnvironment,
     /// Record of the running processes.
     pub ledger: Ledger,
@@ -38,6 +38,8 @@ pub struct ShellSettings {
 /// The commands of one session. Dropping it kills all of them; [`Shells::end_all`] ends them gracefully.
 pub struct Shells {
     settings: ShellSettings,
+    /// Environment of the next commands.
+    environment: Mutex<Arc<CommandEnvironment>>,
     program: PathBuf,
     /// Prefix of the tags of all processes of this session.
     tag: String,
@@ -107,7 +109,8 @@ impl Shells {
     #[must_use]
     pub fn new(settings: ShellSettings) -> Self {
         let program = settings.environment.find_shell();
-        Self { program, tag: format!("{}/", Uuid::new_v4()), settings, state: Mutex::default() }
+        let environment = Mutex::new(Arc::new(settings.environment.clone()));
+        Self { environment, program, tag: format!("{}/", Uuid::new_v4()), settings, state: Mutex::default() }
     }
 
     /// Returns the prefix of the tags of all processes of this session, for [`end_tagged`].
@@ -116,10 +119,18 @@ impl Shells {
         &self.tag
     }
 
-    /// Returns the environment of the commands.
+    /// Returns the environment of the next commands.
     #[must_use]
-    pub fn environment(&self) -> &CommandEnvironment {
-        &self.settings.environment
+    pub fn environment(&self) -> Arc<CommandEnvironment> {
+        lock(&self.environment).clone()
+    }
+
+    /// Sets the environment of the next commands. Those that run keep theirs.
+    pub fn set_environment(&self, environment: CommandEnvironment) {
+        let mut current = lock(&self.environment);
+        if **current != environment {
+            *current = Arc::new(environment);
+        }
     }
 
     /// Ends all commands with all their processes, and waits for that.
@@ -177,7 +188,7 @@ impl Shells {
             program: self.program.clone(),
             command: new.command,
             cwd: context.cwd.clone(),
-            environment: self.settings.environment.clone(),
+            environment: (*self.environment()).clone(),
             inside: new.inside,
             interactive: new.interactive,
             progress: new.progress,

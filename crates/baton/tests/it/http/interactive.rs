@@ -186,7 +186,65 @@ async fn state_names_the_attached_clients_and_requests_their_time() {
 }
 
 #[tokio::test]
+async fn models_name_the_default_and_the_demo_model() {
+    let test = TestServer::start().await;
+    let models = test.http.get("/api/models").await.expect(200);
+    assert_eq!((&models["default"], &models["demo"]), (&json!("scripted"), &json!(false)), "{models}");
+    let demo = TestServer::with_flags(&["--demo"]).await;
+    let models = demo.http.get("/api/models").await.expect(200);
+    assert_eq!((&models["default"], &models["demo"]), (&json!("baton-demo"), &json!(true)), "{models}");
+}
+
+#[tokio::test]
 async fn health_tells_the_level_of_the_api() {
     let test = TestServer::start().await;
     assert_eq!(test.http.get("/api/health").await.expect(200)["api"], 1);
+}
+
+/// The last output of a tool of a session.
+async fn last_output(test: &TestServer) -> String {
+    let history = test.history("s").await;
+    let done = history.iter().rev().find(|(_, event)| event["type"] == "tool.execution_complete");
+    done.unwrap().1["data"]["result"]["content"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn commands_get_the_filtered_environment_of_the_client_which_is_never_returned() {
+    let mut test = TestServer::start().await;
+    let environment = json!({
+        "EDITOR": "client-editor", "HOME": "/tmp", "PATH": "/client/bin:/usr/bin:/bin",
+        "OPENAI_API_KEY": "client-key-4711", "UNLISTED": "client-unlisted",
+    });
+    let session = json!({"cwd": test.program.work(), "allowAllTools": true, "environment": environment});
+    test.http.create("s", session).await;
+    let command = r#"echo \"$EDITOR $PATH $HOME [$OPENAI_API_KEY$UNLISTED]\""#;
+    let show = format!(r#"[[tool:bash {{"command":"{command}"}}]]"#);
+    let prompt = test.http.prompt("s", &show).await;
+    test.http.outcome("s", &prompt).await;
+    let home = test.program.home().parent().unwrap().display().to_string();
+    let shown = last_output(&test).await;
+    assert!(shown.starts_with("client-editor /client/bin:/usr/bin:/bin "), "{shown}");
+    assert!(shown.contains(" []") && !shown.contains(" /tmp ["), "{shown} {home}");
+
+    let change = json!({"environment": {"EDITOR": "another"}});
+    let _ = test.http.send("PATCH", "/api/sessions/s", &[], Some(&change)).await.expect(200);
+    let prompt = test.http.prompt("s", &show).await;
+    test.http.outcome("s", &prompt).await;
+    assert!(last_output(&test).await.starts_with("another "));
+
+    let state = state(&test).await.to_string();
+    let files =
+        fs::read_dir(test.program.home()).unwrap().filter_map(|entry| fs::read(entry.unwrap().path()).ok());
+    let stored: Vec<u8> = files.flatten().collect();
+    for secret in ["client-key-4711", "client-unlisted"] {
+        assert!(!state.contains(secret), "{state}");
+        assert!(!stored.windows(secret.len()).any(|part| part == secret.as_bytes()), "{secret} is stored");
+    }
+    test.kill_and_restart().await;
+    let prompt = test.http.prompt("s", &show).await;
+    test.http.outcome("s", &prompt).await;
+    assert!(!last_output(&test).await.starts_with("another "), "it is in memory only");
+    let wrong = json!({"id": "t", "environment": {"A=B": "client-key-4711"}});
+    let refused = test.http.post("/api/sessions", wrong).await;
+    assert!(refused.status == 422 && !refused.body.contains("4711"), "{refused:?}");
 }

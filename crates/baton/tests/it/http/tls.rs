@@ -60,7 +60,7 @@ async fn tls_serves_requests_and_streams() {
     assert!(!fine, "plain HTTP is refused: {said}");
 
     for (arguments, expected) in [
-        (&["--tls-cert", cert][..], "both a certificate and its key"),
+        (&["--tls-cert", cert][..], "--tls-cert: TLS needs the key of the certificate"),
         (&["--tls-cert", key, "--tls-key", key], "certificate cannot be read"),
         (&["--tls-cert", cert, "--tls-key", cert], "key cannot be read"),
         (&["--tls-cert", "/nonexistent", "--tls-key", key], "/nonexistent"),

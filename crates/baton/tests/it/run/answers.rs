@@ -95,7 +95,7 @@ async fn session_with_an_answer_stays_when_a_later_prompt_fails() {
 #[tokio::test]
 async fn incomplete_answers_say_so_and_have_their_own_exit_codes() {
     let (program, _model) = scripted().await;
-    for (finish, code, words) in [("length", 3, "cut off"), ("content_filter", 4, "content filter")] {
+    for (finish, code, words) in [("length", 6, "cut off"), ("content_filter", 4, "content filter")] {
         let ran = program.run(&["run", &format!("[[text:half an]][[finish:{finish}]]")]).await;
         assert_eq!((ran.code(), ran.stdout.as_str()), (Some(code), "half an\n"), "{}", ran.stderr);
         assert!(ran.stderr.contains(words), "{}", ran.stderr);
@@ -105,7 +105,12 @@ async fn incomplete_answers_say_so_and_have_their_own_exit_codes() {
 #[tokio::test]
 async fn exit_codes_are_in_the_help() {
     let help = baton().run(&["run", "--help"]).await.stdout;
-    for line in ["3    answered, but cut off", "4    stopped by", "5    a tool call was rejected"] {
+    for line in [
+        "3    no such session",
+        "4    stopped by",
+        "5    a tool call was rejected",
+        "6    answered, but cut off",
+    ] {
         assert!(help.contains(line), "{help}");
     }
 }

@@ -50,5 +50,5 @@ async fn sessions(program: &Program) -> Vec<String> {
     let listed = program.run(&["sessions", "list", "--json"]).await;
     let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
     let listed = listed["sessions"].as_array().unwrap();
-    listed.iter().map(|session| session["sessionId"].as_str().unwrap().to_owned()).collect()
+    listed.iter().map(|session| session["id"].as_str().unwrap().to_owned()).collect()
 }

@@ -55,7 +55,7 @@ async fn server_and_command_behave_alike() {
     for place in [&[][..], &["--no-server"]] {
         let run = async |arguments: &[&str]| program.run(&[&["run"], place, arguments].concat()).await;
         let ran = run(&["[[text:half]][[finish:length]]"]).await;
-        assert_eq!((ran.code(), ran.stdout.as_str()), (Some(3), "half\n"), "{}", ran.stderr);
+        assert_eq!((ran.code(), ran.stdout.as_str()), (Some(6), "half\n"), "{}", ran.stderr);
         let ran = run(&[ASK]).await;
         assert_eq!((ran.code(), ran.stdout.as_str()), (Some(5), "written\n"), "{}", ran.stderr);
         let ran = run(&["--yes", ASK]).await;

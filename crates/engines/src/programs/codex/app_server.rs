@@ -200,7 +200,8 @@ impl CodexAppServer {
             "serverRequest/resolved" => self.approvals.withdraw(&params["requestId"], steps),
             "warning" | "guardianWarning" => steps.warn(text(params, "/message").unwrap_or_default()),
             "configWarning" | "deprecationNotice" => {
-                steps.warn(text(params, "/summary").unwrap_or("codex warns about its configuration."));
+                let summary = text(params, "/summary").unwrap_or("codex warns about its configuration.");
+                steps.report(Report::StandingWarning(summary.to_owned()));
             }
             _ if self.running => self.on_turn_event(method, params, steps),
             _ => {}

@@ -19,6 +19,9 @@ pub(crate) struct RequestView {
     pub(crate) request_id: String,
     /// `permission`, `tool`, `question`, `plan`, `switch`, `command`, `login`, `elicitation` or `sampling`.
     pub(crate) kind: &'static str,
+    /// When it was opened.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub(crate) opened_at: Option<Timestamp>,
     /// Tool call that the request is about; absent for fallback models (`switch`), commands, and requests of programs in the
     /// sandbox, which a call does not wait for.
     pub(crate) tool_call_id: Option<String>,
@@ -27,9 +30,6 @@ pub(crate) struct RequestView {
     /// and the reason, or the command.
     #[schema(value_type = Object)]
     pub(crate) detail: serde_json::Value,
-    /// When it was opened.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub(crate) opened_at: Option<Timestamp>,
     /// For a permission: grants that the answer can give, the default first. Without any, only a single approval is possible.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) offers: Vec<OfferView>,

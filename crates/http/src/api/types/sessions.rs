@@ -1,6 +1,7 @@
 //! Sessions.
 
 use baton_protocol::Timestamp;
+use baton_protocol::environment::ClientEnvironment;
 use baton_protocol::event::{AgentMode, PermissionMode};
 use baton_service::Service;
 use serde::{Deserialize, Serialize};
@@ -119,6 +120,10 @@ pub(crate) struct NewSession {
     pub(crate) track_files: bool,
     /// Model endpoint of this session, in place of the server's.
     pub(crate) provider: Option<Provider>,
+    /// Variables of your environment, for the commands of the session in place of the server's. They are filtered, kept in memory
+    /// only, and never returned: send them again after a restart of the server.
+    #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
+    pub(crate) environment: Option<ClientEnvironment>,
     /// What the programs of the session may touch: a level, or a level with rules; default: that of the configuration.
     pub(crate) sandbox: Option<NewSandbox>,
 }
@@ -133,6 +138,9 @@ pub(crate) struct SessionChange {
     pub(crate) reasoning_effort: Option<String>,
     /// Model endpoint of this session, in place of the one it had.
     pub(crate) provider: Option<Provider>,
+    /// Variables of your environment, for the next commands of the session.
+    #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
+    pub(crate) environment: Option<ClientEnvironment>,
     /// Agent mode.
     #[schema(value_type = Option<ModeName>)]
     pub(crate) mode: Option<AgentMode>,
