@@ -166,3 +166,59 @@ fn quoted(log: &Path) -> String {
     let text = text.trim();
     text[text.ceil_char_boundary(text.len().saturating_sub(QUOTED))..].to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn starter(script: &str) -> Starter {
+        let arguments = ["-c", script].map(Into::into).to_vec();
+        Starter { program: "/bin/sh".into(), arguments }
+    }
+
+    fn locator<'a>(home: &'a Path, socket: Option<&'a Path>) -> ServerLocator<'a> {
+        ServerLocator { url: None, socket, token_file: None, home, ca: None, token: None }
+    }
+
+    /// Asks a server that says this about itself.
+    async fn found(health: &str) -> anyhow::Result<FoundServer> {
+        let home = tempfile::tempdir().unwrap();
+        let socket = home.path().join("server.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{health}", health.len());
+        let serve = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(reply.as_bytes()).unwrap();
+        });
+        let found = find_or_start(&locator(home.path(), Some(&socket)), &starter("exit 1"), "1.2.3").await;
+        serve.join().unwrap();
+        found
+    }
+
+    #[tokio::test]
+    async fn server_of_another_version_is_described_in_words() {
+        let same = found(r#"{"status":"ok","version":"1.2.3","api":1}"#).await.unwrap();
+        assert!(same.note.is_none() && !same.is_new);
+        let other = found(r#"{"status":"ok","version":"0.9\u001b[2J","api":1}"#).await.unwrap();
+        let note = other.note.unwrap();
+        assert!(note.contains("version 0.9[2J, this program 1.2.3"), "{note}");
+        let newer = found(r#"{"status":"ok","version":"9.0","api":2}"#).await.err().unwrap().to_string();
+        assert!(
+            newer.contains("another API; this program is older") && newer.contains("baton stop"),
+            "{newer}"
+        );
+    }
+
+    #[tokio::test]
+    async fn server_that_does_not_start_is_quoted() {
+        let home = tempfile::tempdir().unwrap();
+        let failing = starter("echo the disk is full >&2; exit 3");
+        let error = find_or_start(&locator(home.path(), None), &failing, "1.2.3").await.err().unwrap();
+        let error = format!("{error:#}");
+        assert!(error.contains("did not start") && error.contains("the disk is full"), "{error}");
+    }
+}

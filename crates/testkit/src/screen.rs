@@ -1,6 +1,7 @@
 //! The screen of a full-screen program: what it has written to its terminal, as a terminal shows it.
 
 use std::io;
+use std::num::NonZero;
 use std::time::{Duration, Instant};
 
 use rustix::termios::{Termios, Winsize};
@@ -43,10 +44,10 @@ impl Screen {
     fn parser(&self) -> vt100::Parser {
         let bytes = self.terminal.bytes();
         let (_, columns, rows) = self.sizes[0];
-        let mut parser = vt100::Parser::new(rows, columns, 0);
+        let mut parser = vt100::Parser::new(cells(rows), cells(columns), 0);
         for (number, (from, columns, rows)) in self.sizes.iter().enumerate() {
             let to = self.sizes.get(number + 1).map_or(bytes.len(), |(next, ..)| *next);
-            parser.screen_mut().set_size(*rows, *columns);
+            parser.screen_mut().set_size(cells(*rows), cells(*columns));
             parser.process(&bytes[*from..to]);
         }
         parser
@@ -137,6 +138,11 @@ impl Screen {
     pub fn press(&mut self, keys: &str) {
         self.terminal.press(keys).expect("a terminal");
     }
+}
+
+/// A number of rows or columns; at least one.
+fn cells(number: u16) -> NonZero<u16> {
+    NonZero::new(number).unwrap_or(NonZero::<u16>::MIN)
 }
 
 /// The size of a terminal, as the system wants it.

@@ -6,7 +6,7 @@ use baton_testkit::screen::Screen;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::{baton, scripted};
+use crate::{baton, eventually, scripted};
 
 /// A home whose server is stopped at the end: the interface starts one that outlives it.
 struct Home {
@@ -228,6 +228,32 @@ async fn terminal_is_restored_however_the_program_ends() {
             assert!(String::from_utf8_lossy(end).contains(mode), "{end:?}: {mode:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn suspended_program_gives_the_terminal_back_and_comes_back() {
+    let home = Home::new(baton());
+    let mut screen = home.open(&[], 80, 24);
+    let before = screen.settings().unwrap();
+    screen.until("type a prompt").await;
+    screen.press("a draft");
+    screen.until("a draft").await;
+    let child =
+        screen.terminal.running.child.id().and_then(|id| Pid::from_raw(id.try_into().unwrap())).unwrap();
+    // Ctrl-Z.
+    screen.press("\u{1a}");
+    let status = format!("/proc/{}/stat", child.as_raw_nonzero());
+    eventually("the program to stop", async || {
+        std::fs::read_to_string(&status).ok()?.contains(") T ").then_some(())
+    })
+    .await;
+    assert_eq!(format!("{before:?}"), format!("{:?}", screen.settings().unwrap()));
+    assert!(!screen.is_full());
+    kill_process(child, Signal::CONT).unwrap();
+    screen.until("a draft").await;
+    assert!(screen.is_full() && screen.has_modes());
+    screen.press("\u{4}");
+    screen.terminal.running.ended().await;
 }
 
 #[tokio::test]

@@ -143,26 +143,37 @@ enum Report {
     Happened(Event),
 }
 
+/// Signals that the interface handles.
 struct Signals {
     terminate: Signal,
     hang_up: Signal,
     interrupt: Signal,
+    stop: Signal,
+}
+
+/// What a signal asks for.
+enum Asked {
+    End,
+    Stop,
 }
 
 impl Signals {
     fn listen() -> std::io::Result<Self> {
+        let stop = SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw());
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
+            stop: signal(stop)?,
         })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Asked::End,
+            _ = self.hang_up.recv() => Asked::End,
+            _ = self.interrupt.recv() => Asked::End,
+            _ = self.stop.recv() => Asked::Stop,
         }
     }
 }
@@ -212,7 +223,10 @@ impl Shell {
             let Some(input) = &mut self.input else { break };
             tokio::select! {
                 biased;
-                () = signals.next() => return Ok(()),
+                asked = signals.next() => match asked {
+                    Asked::End => return Ok(()),
+                    Asked::Stop => self.suspend(),
+                },
                 event = input.next() => match event {
                     Some(Ok(event)) => self.typed(event).await,
                     // The terminal is gone.
@@ -332,7 +346,10 @@ impl Shell {
             Effect::Edit(text) => self.edit(text).await,
             Effect::Suspend => self.suspend(),
             Effect::Copy(text) => {
-                if let Some(bytes) = self.environment.copy(&text) {
+                let environment = self.environment.clone();
+                // tmux may do it, which is another program.
+                let copied = tokio::task::spawn_blocking(move || environment.copy(&text)).await;
+                if let Ok(Some(bytes)) = copied {
                     self.writer.write(bytes);
                 }
             }
@@ -359,7 +376,7 @@ impl Shell {
                     }
                 });
             }
-            Effect::Export => self.export(),
+            Effect::Export => self.export().await,
             _ => {}
         }
     }
@@ -404,13 +421,16 @@ impl Shell {
         self.is_dirty = true;
     }
 
-    fn export(&mut self) {
+    async fn export(&mut self) {
+        let (cwd, session) = (self.cwd.clone(), self.state.session.id.clone());
         let text = self.state.conversation.as_markdown();
-        match outside::export(&self.cwd, &self.state.session.id, &text) {
-            Ok(path) => {
+        let written = tokio::task::spawn_blocking(move || outside::export(&cwd, &session, &text)).await;
+        match written {
+            Ok(Ok(path)) => {
                 self.say(&format!("written to {}", crate::text::one_line(&path.display().to_string())));
             }
-            Err(error) => self.say(&format!("cannot write: {error}")),
+            Ok(Err(error)) => self.say(&format!("cannot write: {error}")),
+            Err(_) => self.say("cannot write the file"),
         }
     }
 
