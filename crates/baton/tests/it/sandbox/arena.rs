@@ -96,7 +96,7 @@ impl Ran {
 
 impl Arena {
     pub(super) fn new(user: User) -> Self {
-        let directory = tempfile::Builder::new().prefix("walls").tempdir().unwrap();
+        let directory = tempfile::Builder::new().prefix("walls").tempdir_in(place()).unwrap();
         let arena = Self { executable: executable(directory.path()), directory, user, variables: Vec::new() };
         for path in ["outside", "work", "baton"] {
             fs::create_dir(arena.home().join(path)).unwrap();
@@ -248,10 +248,20 @@ pub(super) async fn try_with(
     }
 }
 
+/// Returns a directory that every user can reach, and that is no place of temporary files: those are hidden inside.
+fn place() -> PathBuf {
+    let places = [env!("CARGO_TARGET_TMPDIR"), "/opt", "/srv"].map(PathBuf::from);
+    let is_open = |place: &PathBuf| place.ancestors().all(is_open) && !place.starts_with("/tmp");
+    places.into_iter().find(is_open).expect("a directory that every user can reach")
+}
+
+fn is_open(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.mode() & 0o001 != 0)
+}
+
 /// Returns the program where every user can start it.
 fn executable(directory: &Path) -> PathBuf {
     let built = PathBuf::from(env!("CARGO_BIN_EXE_baton"));
-    let is_open = |path: &Path| path.metadata().is_ok_and(|found| found.mode() & 0o001 != 0);
     if built.ancestors().all(is_open) {
         return built;
     }
@@ -314,6 +324,6 @@ fn escapes_are_tried_as_root_too() {
 pub(super) fn python(script: &str) -> String {
     let start = "import ctypes, ctypes.util, os, socket, sys; \
         c = ctypes.CDLL(None, use_errno=True)\n\
-        def call(*a):\n    r = c.syscall(*a)\n    if r < 0: raise OSError(ctypes.get_errno(), 'syscall')\n    return r\n";
+        def call(*a):\n    r = c.syscall(*(ctypes.c_long(x) if isinstance(x, int) else x for x in a))\n    if r < 0: raise OSError(ctypes.get_errno(), 'syscall')\n    return r\n";
     format!("/usr/bin/python3 - <<'PYTHON'\n{start}{script}\nPYTHON\n")
 }

@@ -98,6 +98,8 @@ async fn git_runs_nothing_that_a_program_inside_has_written() {
             for (level, expected) in [(Level::Off, true), (Level::Workspace, false)] {
                 let arena = project(user);
                 prepare(&arena).await;
+                let mark = arena.work().join("mark");
+                let script = script.replace("MARK", mark.to_str().unwrap());
                 let ran = arena.run(level, &format!("({script}); echo done > control")).await;
                 assert!(arena.work().join("control").exists(), "{name}: {ran:?}");
                 use_git(&arena, directory).await;
