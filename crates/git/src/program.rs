@@ -129,9 +129,13 @@ impl Git {
         if !matches!(data.own.read("index", 0), Ok(_) | Err(Unreadable::Absent)) {
             return Err(io::Error::other("the index is not a regular file of the repository"));
         }
-        // `git` is searched for in absolute directories only: a relative one could be inside the repository.
+        // `git` is searched for outside of the repository only, where programs in the sandbox could have put another one.
+        let real_root = root.canonicalize()?;
+        let leads_inside = |part: &Path| part.canonicalize().is_ok_and(|real| real.starts_with(&real_root));
+        let is_inside = |directory: &PathBuf| directory.ancestors().any(leads_inside);
         let path = path.map(|path| {
-            let absolute = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+            let absolute = std::env::split_paths(&path)
+                .filter(|directory| directory.is_absolute() && !is_inside(directory));
             std::env::join_paths(absolute).unwrap_or_default()
         });
         let candidates = [

@@ -1,6 +1,6 @@
 //! The sandbox of a session: what stays the same from call to call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -61,11 +61,19 @@ impl Places {
 #[error("{reason}")]
 pub struct Unavailable {
     reason: String,
+    /// Whether there is no sandbox for such a program at all: then the default level lets it run outside. What a program inside
+    /// could bring about never does.
+    is_lack: bool,
 }
 
 impl Unavailable {
     pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into() }
+        Self { reason: reason.into(), is_lack: false }
+    }
+
+    /// The system, or the directory, has no sandbox.
+    pub(crate) fn lack(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), is_lack: true }
     }
 }
 
@@ -79,6 +87,8 @@ pub struct Enclosure {
     namespaces: Mutex<Option<Arc<Namespaces>>>,
     /// Programs that run beside the calls.
     lasting: Mutex<Vec<Lasting>>,
+    /// Where the directories led when they were used first.
+    led_to: Mutex<HashMap<PathBuf, PathBuf>>,
 }
 
 /// What is asked of the sandbox for one program.
@@ -177,7 +187,16 @@ impl Enclosure {
         limits: Limits,
         watcher: Arc<dyn Watcher>,
     ) -> Self {
-        Self { host, places, judge, limits, watcher, namespaces: Mutex::default(), lasting: Mutex::default() }
+        Self {
+            host,
+            places,
+            judge,
+            limits,
+            watcher,
+            namespaces: Mutex::default(),
+            lasting: Mutex::default(),
+            led_to: Mutex::default(),
+        }
     }
 
     /// Returns the namespaces of the session; creates them first if there are none. Blocks.
@@ -186,7 +205,7 @@ impl Enclosure {
     /// If the system cannot create them.
     fn namespaces(&self) -> Result<Arc<Namespaces>, Unavailable> {
         let Support::Full { bwrap } = self.host.support() else {
-            return Err(Unavailable::new(self.host.support().reason().unwrap_or_default()));
+            return Err(Unavailable::lack(self.host.support().reason().unwrap_or_default()));
         };
         let mut known = lock(&self.namespaces);
         if let Some(namespaces) = &*known {
@@ -210,7 +229,7 @@ impl Enclosure {
             (Support::ReadOnly { .. }, SandboxLevel::ReadOnly) => return self.with_landlock(site),
             (Support::ReadOnly { reason } | Support::None { reason }, _) => reason,
         };
-        Err(Unavailable::new(reason.clone()))
+        Err(Unavailable::lack(reason.clone()))
     }
 
     fn with_namespaces(&self, bwrap: &Path, site: &Site) -> Result<Ready, Unavailable> {
@@ -237,7 +256,9 @@ impl Enclosure {
 
     fn look(&self, Site { policy, cwd, own }: &Site) -> Result<(Found, Vec<Workspace>), Unavailable> {
         self.host.check_program()?;
-        let cwd = &survey::workspace(&self.places, cwd)?;
+        let real = survey::real(cwd)?;
+        self.check_unmoved(cwd, &real)?;
+        let cwd = &survey::workspace(&self.places, &real)?;
         survey::make_private(&self.places, cwd).map_err(|error| {
             Unavailable::new(format!("the private directories of the sandbox cannot be made: {error}"))
         })?;
@@ -247,6 +268,22 @@ impl Enclosure {
         };
         let found = survey::survey(&self.places, policy, cwd, own, &before, &self.host.program)?;
         Ok((found, before))
+    }
+
+    /// Refuses a directory that leads elsewhere than before: a program in the sandbox of a parent directory may have replaced it by
+    /// a link.
+    fn check_unmoved(&self, directory: &Path, real: &Path) -> Result<(), Unavailable> {
+        let mut led_to = lock(&self.led_to);
+        let before = led_to.entry(directory.to_owned()).or_insert_with(|| real.to_owned());
+        if before == real {
+            return Ok(());
+        }
+        Err(Unavailable::new(format!(
+            "the directory {} was {} and is {} now; start a new session there",
+            directory.display(),
+            before.display(),
+            real.display()
+        )))
     }
 
     /// Looks at the directories that programs write: the working directory, and those of the policy.
@@ -273,6 +310,8 @@ impl Enclosure {
                 root.display()
             )));
         }
+        // The directory of a worktree in its repository is written too, and git reads its configuration there.
+        roots.extend(survey::worktree_directory(cwd));
         let look = |root: PathBuf| Workspace { census: Census::take(&root, &self.judge), root };
         Ok(roots.into_iter().map(look).collect())
     }
@@ -325,7 +364,7 @@ impl Enclosure {
         let prepared = tokio::task::spawn_blocking(move || this.prepare(&site)).await;
         match prepared.unwrap_or_else(|_| Err(internal())) {
             Ok(ready) => Ok(Place::Inside(Arc::new(ready))),
-            Err(why) if choice.chosen => Err(why),
+            Err(why) if choice.chosen || !why.is_lack => Err(why),
             Err(why) => {
                 tracing::debug!(%why, "a program runs outside: there is no sandbox for it");
                 Ok(Place::Outside)
@@ -350,13 +389,13 @@ impl Enclosure {
         let (this, cwd) = (Arc::clone(self), cwd.to_owned());
         let look = move || match (this.host.support(), level) {
             (Support::Full { .. }, _) | (Support::ReadOnly { .. }, SandboxLevel::ReadOnly) => {
-                survey::workspace(&this.places, &cwd).map(drop)
+                survey::real(&cwd).and_then(|real| survey::workspace(&this.places, &real).map(drop))
             }
-            (support, _) => Err(Unavailable::new(support.reason().unwrap_or_default())),
+            (support, _) => Err(Unavailable::lack(support.reason().unwrap_or_default())),
         };
         match tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(internal())) {
             Ok(()) => Ok(Some(level)),
-            Err(why) if choice.chosen => Err(why),
+            Err(why) if choice.chosen || !why.is_lack => Err(why),
             Err(_) => Ok(None),
         }
     }
@@ -555,7 +594,9 @@ impl Ready {
 
 /// Returns the arguments of `bwrap` for a call.
 fn arguments(mounts: &Mounts) -> Vec<OsString> {
-    let namespaces = ["--unshare-user", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"];
+    // Not the network, which is the session's. Shared memory would outlive the call, and no limit would count it.
+    let namespaces =
+        ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"];
     let process = ["--as-pid-1", "--new-session", "--cap-drop", "ALL"];
     let mut arguments: Vec<OsString> = namespaces.iter().chain(&process).map(Into::into).collect();
     arguments.extend(mounts.arguments());

@@ -24,8 +24,10 @@ use baton_disk::untrusted;
 pub const MOST_DIRECTORIES: usize = 10_000;
 /// Largest configuration of a repository that is judged; a larger one acts.
 const LARGEST_CONFIG: usize = 1 << 20;
-/// Files of one call that are moved away. Directories with more are emptied call by call.
+/// Files of one call that are kept; more are deleted.
 const MOST_HELD: usize = 256;
+/// Bytes of one call that are kept, in all files together; what does not fit is deleted.
+const LARGEST_SUM: u64 = 64 << 20;
 /// Largest file that is kept; a larger one is deleted. Files that act are short.
 const LARGEST_HELD: u64 = 16 << 20;
 /// How much of a file people are shown.
@@ -100,6 +102,8 @@ pub struct Census {
     unreadable: HashSet<PathBuf>,
     /// Whether all directories were visited.
     is_complete: bool,
+    /// Whether there are more submodules than are visited.
+    misses_submodules: bool,
 }
 
 /// A file that acts.
@@ -108,6 +112,8 @@ struct Entry {
     device: u64,
     inode: u64,
     is_link: bool,
+    /// When a link was made: it cannot be mounted, so that another file may have its inode later. None for other files.
+    made: Option<(i64, i64)>,
     /// Whether it acts at this moment: a new repository has hooks that are samples, and a configuration that runs nothing.
     is_live: bool,
     /// The link or the configuration that leads here. Without it, the file would not act.
@@ -143,11 +149,13 @@ impl Census {
     /// Returns the files that act and were not there before, or are not the same files.
     #[must_use]
     pub fn new_since(&self, before: &Self) -> Vec<PathBuf> {
-        let known: HashSet<(u64, u64)> =
-            before.found.values().map(|entry| (entry.device, entry.inode)).collect();
+        let files = before.found.values().filter(|entry| !entry.is_link);
+        let known: HashSet<(u64, u64)> = files.map(|entry| (entry.device, entry.inode)).collect();
         let is_new = |path: &PathBuf, entry: &Entry| match before.found.get(path) {
             // The configuration of a repository that was created inside may become one that acts.
-            Some(same) if (same.device, same.inode) == (entry.device, entry.inode) => !same.is_live,
+            Some(same) if (same.device, same.inode, same.made) == (entry.device, entry.inode, entry.made) => {
+                !same.is_live
+            }
             _ => entry.is_link || !known.contains(&(entry.device, entry.inode)),
         };
         // Where a new link leads does not act any more when the link is gone, and may be the user's.
@@ -161,7 +169,7 @@ impl Census {
     /// Whether all directories were visited.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.is_complete
+        self.is_complete && !self.misses_submodules
     }
 }
 
@@ -184,6 +192,8 @@ struct Walk<'a> {
     queued: HashSet<PathBuf>,
     /// Directories that may still be visited.
     budget: usize,
+    /// Directories of submodules that may still be visited.
+    submodules_left: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -195,6 +205,7 @@ impl<'a> Walk<'a> {
             judge,
             before,
             budget: MOST_DIRECTORIES + known.len(),
+            submodules_left: MOST_DIRECTORIES,
             census: Census { is_complete: true, ..Census::default() },
             queue: VecDeque::new(),
             queued: HashSet::new(),
@@ -322,8 +333,10 @@ impl<'a> Walk<'a> {
 
     fn submodules(&mut self, modules: &Path, depth: usize) {
         for directory in self.directories(modules) {
-            if !self.spend() {
-                return;
+            // Not the budget of the directories, which would be visited no more.
+            match self.submodules_left.checked_sub(1) {
+                Some(left) => self.submodules_left = left,
+                None => return self.census.misses_submodules = true,
             }
             if self.root.join(&directory).join("HEAD").symlink_metadata().is_ok() {
                 self.configuration(&directory);
@@ -390,6 +403,7 @@ impl<'a> Walk<'a> {
             device: metadata.dev(),
             inode: metadata.ino(),
             is_link: metadata.is_symlink(),
+            made: metadata.is_symlink().then(|| (metadata.ctime(), metadata.ctime_nsec())),
             is_live,
             via: via.cloned(),
         };
@@ -448,9 +462,11 @@ pub struct Held {
 pub(crate) fn set_aside(root: &Path, new: &[PathBuf], into: &Path) -> Vec<Held> {
     let mut files = Vec::new();
     new.iter().for_each(|path| list(root, path, &mut files));
+    let mut room = LARGEST_SUM;
     files
         .into_iter()
-        .filter_map(|path| match hold(root, &path, into) {
+        .enumerate()
+        .filter_map(|(place, path)| match hold(root, &path, into, (place < MOST_HELD).then_some(&mut room)) {
             Ok(held) => Some(held),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "a file that acts could not be moved away");
@@ -465,7 +481,7 @@ fn list(root: &Path, path: &Path, files: &mut Vec<PathBuf>) {
     let Ok(metadata) = root.join(path).symlink_metadata() else { return };
     if !metadata.is_dir() {
         files.push(path.to_owned());
-    } else if files.len() < MOST_HELD {
+    } else {
         if metadata.mode() & 0o700 != 0o700 {
             drop(Directory::trusted(root).and_then(|root| root.open_up(path)));
         }
@@ -475,7 +491,8 @@ fn list(root: &Path, path: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn hold(root: &Path, path: &Path, into: &Path) -> io::Result<Held> {
+/// Moves one file, or deletes it if it does not fit into the room that is left, or cannot be kept: it must not stay where it acts.
+fn hold(root: &Path, path: &Path, into: &Path, room: Option<&mut u64>) -> io::Result<Held> {
     let workspace = Directory::trusted(root)?;
     let contents = match read(&workspace, path) {
         // A program may have taken the rights to the directory, or to the file, which is then deleted.
@@ -483,24 +500,39 @@ fn hold(root: &Path, path: &Path, into: &Path) -> io::Result<Held> {
             workspace.open_up(path.parent().unwrap_or(Path::new("")))?;
             read(&workspace, path).unwrap_or_default()
         }
-        contents => contents?,
+        // A program that still runs may have removed it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
+        contents => contents.unwrap_or_default(),
     };
-    let kept = match &contents {
-        Some((contents, mode)) => {
-            let name = uuid::Uuid::new_v4().simple().to_string();
-            baton_disk::private::create_dir_all(into)?;
-            Directory::trusted(into)?.put(Path::new(&name), contents, *mode)?;
-            Some(name)
+    let kept = match (&contents, room) {
+        (Some((contents, mode)), Some(room)) if contents.len() as u64 <= *room => {
+            *room -= contents.len() as u64;
+            keep(into, contents, *mode)
+                .inspect_err(|error| tracing::error!(path = %path.display(), %error, "cannot keep a file that acts; it is deleted"))
+                .ok()
         }
-        None => None,
+        _ => None,
     };
     if workspace.remove(path).is_err() {
         workspace.open_up(path.parent().unwrap_or(Path::new("")))?;
         workspace.remove(path)?;
     }
     let mut excerpt = contents.map(|(contents, _)| contents).unwrap_or_default();
+    let rest = excerpt.len().saturating_sub(EXCERPT);
     excerpt.truncate(EXCERPT);
+    if rest > 0 {
+        // Who approves the beginning must know that there is more.
+        excerpt.extend(format!("\n[{rest} more bytes are not shown]\n").into_bytes());
+    }
     Ok(Held { path: path.to_owned(), kept, excerpt })
+}
+
+/// Copies a file into the directory of held files, and returns its name there.
+fn keep(into: &Path, contents: &[u8], mode: u32) -> io::Result<String> {
+    let name = uuid::Uuid::new_v4().simple().to_string();
+    baton_disk::private::create_dir_all(into)?;
+    Directory::trusted(into)?.put(Path::new(&name), contents, mode)?;
+    Ok(name)
 }
 
 /// Reads a file, and its mode; nothing of links, of sockets, and of files that are too large.
@@ -707,7 +739,7 @@ mod tests {
         );
         assert!(!root.join("a/.envrc").exists() && Path::new("/etc/hosts").exists());
         assert!(
-            hold(&root, Path::new("../held"), &into).is_err(),
+            hold(&root, Path::new("../held"), &into, None).is_err(),
             "nothing outside of the workspace is moved"
         );
     }

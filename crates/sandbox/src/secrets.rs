@@ -116,6 +116,23 @@ pub(crate) const IN_HOME: &[&str] = &[
     "snap/chromium",
 ];
 
+/// Variables that name a directory which is usually at this path below the home directory.
+pub(crate) const MOVED: &[(&str, &str)] = &[
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_DATA_HOME", ".local/share"),
+    ("XDG_CACHE_HOME", ".cache"),
+    ("CARGO_HOME", ".cargo"),
+    ("GNUPGHOME", ".gnupg"),
+    ("GRADLE_USER_HOME", ".gradle"),
+    ("DOCKER_CONFIG", ".docker"),
+    ("CODEX_HOME", ".codex"),
+    ("CLAUDE_CONFIG_DIR", ".claude"),
+    ("GH_CONFIG_DIR", ".config/gh"),
+    ("CLOUDSDK_CONFIG", ".config/gcloud"),
+    ("AZURE_CONFIG_DIR", ".azure"),
+    ("COMPOSER_HOME", ".composer"),
+];
+
 /// Files and directories of the system that the server's user may be able to read, root above all.
 pub(crate) const OF_SYSTEM: &[&str] = &[
     "/etc/shadow",

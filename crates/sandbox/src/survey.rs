@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
+use baton_disk::beneath::Directory;
 use baton_protocol::sandbox::{SandboxLevel, SandboxPolicy};
 
 use crate::enclosure::{Places, Unavailable, Workspace};
@@ -113,8 +114,8 @@ pub(crate) fn survey(
         empty_file: places.private.join("empty"),
         ..Survey::default()
     };
-    hide(places, policy, &mut survey);
-    survey.readable.extend(needed(places, &survey.shared));
+    hide(places, policy, &cwd, &mut survey);
+    survey.readable.extend(needed(places, &survey.shared, &cwd));
     survey.readable.extend(existing(policy.read.iter().map(PathBuf::from)));
     let private = |at: &str, name: &str| (PathBuf::from(at), places.private.join(name));
     survey.writable.extend([private("/tmp", "tmp"), private("/var/tmp", "var-tmp")]);
@@ -127,9 +128,9 @@ pub(crate) fn survey(
             survey.writable.push(same(root.clone()));
             protect(root, census, &mut survey);
         }
-        for extra in existing(policy.write.iter().map(PathBuf::from)) {
-            survey.writable.push(same(extra));
-        }
+        // Directories are among the workspaces. A file that is a link by now would be another one.
+        let files = policy.write.iter().map(PathBuf::from).filter(|path| !path.is_dir() && is_plain(path));
+        survey.writable.extend(files.map(same));
     } else {
         // It may be in a hidden directory, such as /tmp.
         survey.readable.push(cwd.clone());
@@ -169,9 +170,7 @@ pub(crate) fn readable_without_mounts(
 
 /// Returns the real path of a directory that can be a workspace.
 pub(crate) fn workspace(places: &Places, directory: &Path) -> Result<PathBuf, Unavailable> {
-    let real = directory.canonicalize().map_err(|error| {
-        Unavailable::new(format!("the directory {} cannot be read: {error}", directory.display()))
-    })?;
+    let real = real(directory)?;
     let home = places.home.as_deref().and_then(|home| home.canonicalize().ok());
     let is_home = home.as_deref().is_some_and(|home| home.starts_with(&real));
     let is_broad = TOO_BROAD.iter().any(|broad| real == Path::new(broad)) || is_home;
@@ -180,13 +179,27 @@ pub(crate) fn workspace(places: &Places, directory: &Path) -> Result<PathBuf, Un
         .into_iter()
         .chain(existing(secrets::OF_SYSTEM.iter().map(PathBuf::from)))
         .any(|secret| real.starts_with(secret));
-    if is_broad || in_kernel || secret {
-        return Err(Unavailable::new(format!(
+    // Below it are the working directories that Baton makes itself.
+    let is_ours = existing(places.hidden.iter().cloned()).contains(&real);
+    if is_broad || in_kernel || secret || is_ours {
+        return Err(Unavailable::lack(format!(
             "{} cannot be a workspace: it holds more than one project; start in the directory of a project",
             real.display()
         )));
     }
     Ok(real)
+}
+
+/// Returns the real path of a directory.
+pub(crate) fn real(directory: &Path) -> Result<PathBuf, Unavailable> {
+    directory.canonicalize().map_err(|error| {
+        Unavailable::new(format!("the directory {} cannot be read: {error}", directory.display()))
+    })
+}
+
+/// Whether a path exists and no part of it is a link.
+fn is_plain(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|real| real == path)
 }
 
 /// Returns the paths that exist, with links resolved, each once.
@@ -195,14 +208,19 @@ pub(crate) fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf>
     real.into_iter().collect()
 }
 
-fn hide(places: &Places, policy: &SandboxPolicy, survey: &mut Survey) {
+fn hide(places: &Places, policy: &SandboxPolicy, cwd: &Path, survey: &mut Survey) {
     let in_home = places.home.iter().flat_map(|home| secrets::IN_HOME.iter().map(|name| home.join(name)));
+    let in_home = in_home.chain(moved(places));
     let of_system = secrets::OF_SYSTEM.iter().map(PathBuf::from);
     let chosen = policy.hide.iter().map(PathBuf::from);
     let hidden = in_home.chain(of_system).chain(places.hidden.iter().cloned()).chain(chosen).chain(sockets());
+    let chosen = policy.read.iter().chain(&policy.write).map(PathBuf::from);
+    let shown = existing(chosen.chain([cwd.to_owned()]));
     for path in existing(hidden) {
-        // A directory of sockets hides what is in it already; a second mount would need the first to have the place.
-        if survey.shared.iter().any(|shared| path.starts_with(shared)) {
+        // A directory of sockets hides what is in it already, unless a part of it is shown again; a second mount would need the
+        // first to have the place.
+        let is_shown = shown.iter().any(|shown| path.starts_with(shown) && path != *shown);
+        if !is_shown && survey.shared.iter().any(|shared| path.starts_with(shared)) {
             continue;
         }
         if path.is_dir() {
@@ -220,6 +238,16 @@ fn hide(places: &Places, policy: &SandboxPolicy, survey: &mut Survey) {
     survey.secret_files.retain(|path| !is_inside(path));
 }
 
+/// Returns secrets of the home directory that are elsewhere, because a variable names the directory that they are in.
+fn moved(places: &Places) -> impl Iterator<Item = PathBuf> {
+    places.variables.iter().flat_map(|(name, value)| {
+        let usual = secrets::MOVED.iter().find(|(known, _)| name == known).map(|(_, usual)| *usual);
+        let names =
+            secrets::IN_HOME.iter().filter_map(move |secret| Path::new(secret).strip_prefix(usual?).ok());
+        names.map(|rest| Path::new(value).join(rest))
+    })
+}
+
 /// Returns the socket files of services outside. A mount that is read-only does not keep a program from connecting to one.
 fn sockets() -> Vec<PathBuf> {
     let table = std::fs::read("/proc/net/unix").unwrap_or_default();
@@ -232,7 +260,9 @@ fn sockets() -> Vec<PathBuf> {
 }
 
 /// Programs and certificates that are in directories of temporary files: of a test, of a build, of NixOS.
-fn needed(places: &Places, shared: &[PathBuf]) -> Vec<PathBuf> {
+///
+/// A link decides what is mounted, and programs inside can make links: what is reached by one, or is in the workspace, is none.
+fn needed(places: &Places, shared: &[PathBuf], cwd: &Path) -> Vec<PathBuf> {
     let on_path = places.path.iter().flat_map(std::env::split_paths).map(|directory| {
         // The programs of `x/bin` need `x/lib`.
         let parent = directory.parent().filter(|_| directory.file_name() == Some(OsStr::new("bin")));
@@ -241,9 +271,9 @@ fn needed(places: &Places, shared: &[PathBuf]) -> Vec<PathBuf> {
     let named = places.variables.iter().filter(|(name, _)| NEEDED.iter().any(|needed| name == needed));
     let named = named.map(|(_, value)| PathBuf::from(value));
     let system = ["/run/current-system", "/run/opengl-driver"].map(PathBuf::from);
-    let found = existing(on_path.chain(named).chain(system).filter(|path| path.is_absolute()));
     let is_hidden = |path: &PathBuf| shared.iter().any(|shared| path.starts_with(shared) && path != shared);
-    found.into_iter().filter(is_hidden).collect()
+    let found = on_path.chain(named).chain(system).filter(|path| is_hidden(path) && !path.starts_with(cwd));
+    found.filter(|path| is_plain(path)).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn system() -> Vec<PathBuf> {
@@ -278,9 +308,16 @@ fn protect(cwd: &Path, census: &Census, survey: &mut Survey) {
         }
     }
     survey.pinned.extend(pinned);
-    if let Some(worktree) = Worktree::of(cwd) {
+    // What programs inside can write cannot say what else they write.
+    let is_written = |path: &Path| survey.writable.iter().any(|(_, what)| path.starts_with(what));
+    if let Some(worktree) = Worktree::of(cwd).filter(|worktree| !is_written(&worktree.own)) {
         worktree.add_to(cwd, survey);
     }
+}
+
+/// Returns the directory that a worktree has in its repository.
+pub(crate) fn worktree_directory(cwd: &Path) -> Option<PathBuf> {
+    Worktree::of(cwd).map(|worktree| worktree.own)
 }
 
 /// A worktree of a repository that is elsewhere.
@@ -307,7 +344,8 @@ impl Worktree {
         // It may be in a hidden directory, such as /tmp.
         survey.readable.push(self.common.clone());
         let shared = ["objects", "refs", "logs"].map(|name| self.common.join(name));
-        for directory in existing(shared.into_iter().chain([self.own.clone()])) {
+        // A link would name any directory.
+        for directory in shared.into_iter().chain([self.own.clone()]).filter(|path| is_plain(path)) {
             survey.writable.push((directory.clone(), directory));
         }
         let own = ["gitdir", "commondir", "config.worktree"].map(|name| self.own.join(name));
@@ -325,10 +363,14 @@ fn checks(survey: &Survey) -> Vec<Check> {
     let is_below =
         |path: &Path| survey.writable.iter().any(|(at, _)| path != at.as_path() && path.starts_with(at));
     let same = survey.protected.iter().chain(&survey.pinned).chain(survey.writable.iter().map(|(at, _)| at));
-    let same = same.filter(|path| is_below(path)).map(|path| {
-        let identity = path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()));
-        Check { path: Bytes::from(path), identity }
-    });
+    // Without following links: a program that exchanges a parent with a link would decide what the helper expects. What is not
+    // found that way is no file, so that the check fails.
+    let root = Directory::root();
+    let identity = |path: &Path| root.as_ref().ok()?.identity(path).ok();
+    let same = same
+        .chain(&survey.readable)
+        .filter(|path| is_below(path))
+        .map(|path| Check { path: Bytes::from(path), identity: identity(path).or(Some((0, 0))) });
     let hidden = survey.secret_directories.iter().chain(&survey.secret_files).filter(|path| is_below(path));
     same.chain(hidden.map(|path| Check { path: Bytes::from(path), identity: None })).collect()
 }

@@ -1,6 +1,11 @@
 //! Laws of the fold: whoever joins, however the text was cut and wherever the connection broke, sees the same conversation.
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue fails at once")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot continue fails at once"
+)]
 
 mod common;
 

@@ -1,6 +1,11 @@
 //! Screens as text: in files beside this one, and those of `docs/terminal.md`. `BATON_WRITE_SCREENS=1` writes both anew.
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue fails at once")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot continue fails at once"
+)]
 
 mod common;
 

@@ -146,7 +146,8 @@ async fn two_terminals_and_another_client_see_one_session() {
     let server = program.serve_http(&[]).await;
     let http = Http::new(&program, &server);
     http.create("s", json!({ "questions": true, "cwd": program.work() })).await;
-    let home = Home { is_served: true, ..Home::new(program) };
+    let mut home = Home::new(program);
+    home.is_served = true;
     let mut one = home.open(&["attach", "s"], 80, 24);
     let other = home.open(&["attach", "s"], 200, 60);
     one.until("type a prompt").await;

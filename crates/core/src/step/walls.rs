@@ -75,7 +75,10 @@ impl Serve<ReportFile> for Step<'_> {
         let ReportFile { call, path, kept, content } = ask;
         let wants = PermissionRequest::Write {
             tool_call_id: None,
-            file_name: format!("{}/{path}", self.session.durable.facts.context.cwd.trim_end_matches('/')),
+            file_name: match path.starts_with('/') {
+                true => path.clone(),
+                false => format!("{}/{path}", self.session.durable.facts.context.cwd.trim_end_matches('/')),
+            },
             diff: added(&path, &content),
             intention: CREATED.to_owned(),
             new_file_contents: Some(content),

@@ -146,6 +146,17 @@ impl Directory {
         }
     }
 
+    /// Returns device and inode of a file.
+    ///
+    /// # Errors
+    /// When it is absent or [`Unusable`].
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "the types differ between systems")]
+    pub fn identity(&self, path: &Path) -> io::Result<(u64, u64)> {
+        let (parent, name) = self.parent(path, Missing::Fail)?;
+        let stat = rustix::fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((stat.st_dev as u64, stat.st_ino as u64))
+    }
+
     /// Creates a file that must not exist, and missing directories, atomically.
     ///
     /// # Errors

@@ -354,8 +354,14 @@ impl Gate for SessionGate {
 
 /// Moves a held file back to its path in the working directory.
 pub(super) async fn restore_file(scope: &WorkScope, path: String, kept: String) -> Result<(), String> {
-    let cwd = prompt::cwd(scope);
-    with_held(scope, move |held| held.restore(&kept, &cwd, Path::new(&path))).await
+    let mut directory = prompt::cwd(scope);
+    let mut name = PathBuf::from(path);
+    if name.is_absolute() {
+        // In another directory that commands may write.
+        let parent = name.parent().unwrap_or(Path::new("/")).to_owned();
+        (directory, name) = (parent, name.file_name().unwrap_or_default().into());
+    }
+    with_held(scope, move |held| held.restore(&kept, &directory, &name)).await
 }
 
 /// Deletes a held file.

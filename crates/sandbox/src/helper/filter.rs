@@ -18,6 +18,18 @@ use crate::plan::Walls;
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 
+/// Calls that have numbers of their own there, too.
+#[cfg(target_arch = "x86_64")]
+const X32_OWN: [(i64, i64); 7] = [
+    (libc::SYS_ioctl, 514),
+    (libc::SYS_ptrace, 521),
+    (libc::SYS_rt_sigqueueinfo, 524),
+    (libc::SYS_kexec_load, 528),
+    (libc::SYS_rt_tgsigqueueinfo, 536),
+    (libc::SYS_process_vm_readv, 539),
+    (libc::SYS_process_vm_writev, 540),
+];
+
 /// Denied whatever the arguments are.
 const DENIED: &[i64] = &[
     // Other processes, above all the helper.
@@ -155,7 +167,11 @@ type Condition = Result<SeccompCondition, BackendError>;
 fn program(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, BackendError> {
     #[cfg(target_arch = "x86_64")]
     let rules = {
-        let x32: Vec<_> = rules.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
+        let own = |call: &i64| X32_OWN.iter().find(|(known, _)| known == call).map(|(_, own)| *own);
+        let x32 = rules.iter().flat_map(|(call, rules)| {
+            [Some(*call), own(call)].into_iter().flatten().map(|call| (call | X32, rules.clone()))
+        });
+        let x32: Vec<_> = x32.collect();
         rules.into_iter().chain(x32).collect()
     };
     let action = SeccompAction::Errno(errno.cast_unsigned());
@@ -177,10 +193,11 @@ fn denied(walls: Walls) -> Result<Rules, BackendError> {
         rules.insert(*call, bits.into_iter().collect::<Result<_, _>>()?);
     }
     // The mode counts only if the call creates a file; otherwise the argument is whatever was in a register.
-    let create = number(libc::O_CREAT);
+    let creating = [libc::O_CREAT, libc::O_TMPFILE].map(number);
     for (call, flags) in OPENS {
-        let bits = SET_IDS.map(|bit| rule([has(*flags, create), has(flags + 1, bit)]));
-        rules.insert(*call, bits.into_iter().collect::<Result<_, _>>()?);
+        let bits = SET_IDS.into_iter().flat_map(|bit| creating.map(|create| (create, bit)));
+        let bits = bits.map(|(create, bit)| rule([has(*flags, create), has(flags + 1, bit)]));
+        rules.insert(*call, bits.collect::<Result<_, _>>()?);
     }
     Ok(rules)
 }

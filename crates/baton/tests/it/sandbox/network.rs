@@ -218,7 +218,9 @@ async fn baton_itself_is_not_reached() {
             escape("port", format!("curl -s -m 9 {url}/ >/dev/null")),
             escape(
                 "port through the proxy",
-                format!("code=$(curl -s -m 9 --noproxy '' -o /dev/null -w '%{{http_code}}' -x \"${{https_proxy:-}}\" {url}/); test $code != 403 -a $code != 000"),
+                format!(
+                    "code=$(curl -s -m 9 --noproxy '' -o /dev/null -w '%{{http_code}}' -x \"${{https_proxy:-}}\" {url}/); test $code != 403 -a $code != 000"
+                ),
             ),
             escape("token", "grep . $HOME/baton/token"),
             escape("addresses", "ls $HOME/baton/servers/* || ls $HOME/baton/running/*"),
