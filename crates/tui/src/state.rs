@@ -68,6 +68,8 @@ pub struct State {
     pub sessions: Vec<Session>,
     /// The input box.
     pub editor: Editor,
+    /// Whether what is in the box is sent as soon as there is a connection.
+    pub sends_later: bool,
     /// Completions of the word before the cursor.
     pub completion: Option<Completion>,
     /// Names and descriptions of the session's skills.

@@ -235,6 +235,25 @@ fn typed_answer_goes_to_the_question_only_if_it_was_begun_for_it() {
     assert_eq!(person.answers()[0]["answer"], "blue");
 }
 
+#[test]
+fn prompt_that_is_sent_before_there_is_a_connection_waits_for_it() {
+    use baton_tui::state::Link;
+    let mut person = Person::at(80, 24);
+    person.state.link = Link::Connecting;
+    person.types("hello");
+    person.enter();
+    assert_eq!((person.effects.len(), person.state.editor.text()), (0, "hello"));
+    person.happens(Event::Net(Net::Connected));
+    assert!(person.effects.iter().any(|effect| matches!(effect, Effect::Send { text, .. } if text == "hello")));
+    person.effects.clear();
+    person.state.link = Link::Connecting;
+    person.types("hello");
+    person.enter();
+    person.types("!");
+    person.happens(Event::Net(Net::Connected));
+    assert_eq!(person.state.editor.text(), "hello!", "whoever goes on typing is not done");
+}
+
 /// Something that is not a deliberate answer.
 #[derive(Debug, Clone)]
 enum Accident {

@@ -78,6 +78,7 @@ async fn n_denies_and_enter_does_nothing() {
     let (program, _model) = scripted().await;
     let home = Home::new(program);
     let mut screen = home.open(&[], 100, 30);
+    // The first frame is there before the server: what is sent then waits for it.
     screen.until("type a prompt").await;
     screen.press("[[tool:bash {\"command\":\"echo one > made\"}]][[text:done]]\r");
     screen.until("Run this command?").await;
@@ -99,7 +100,7 @@ async fn killed_server_with_an_open_approval_costs_nothing() {
     let (program, _model) = scripted().await;
     let home = Home::new(program);
     let mut screen = home.open(&[], 80, 24);
-    screen.until("type a prompt").await;
+    screen.until("Enter sends it").await;
     screen.press("[[tool:bash {\"command\":\"echo one > made\"}]][[text:all is well]]\r");
     screen.until("Run this command?").await;
     screen.press("a draft");
@@ -123,7 +124,7 @@ async fn ctrl_c_cancels_the_turn_and_holds_the_queue() {
     let (program, model) = scripted().await;
     let home = Home::new(program);
     let mut screen = home.open(&[], 80, 24);
-    screen.until("type a prompt").await;
+    screen.until("Enter sends it").await;
     screen.press("[[hold:gate]][[text:never]]\r");
     model.wait_for_hold("gate").await;
     screen.press("[[text:the second]]\r");
@@ -150,8 +151,8 @@ async fn two_terminals_and_another_client_see_one_session() {
     home.is_served = true;
     let mut one = home.open(&["attach", "s"], 80, 24);
     let other = home.open(&["attach", "s"], 200, 60);
-    one.until("type a prompt").await;
-    other.until("type a prompt").await;
+    one.until("Enter sends it").await;
+    other.until("Enter sends it").await;
     one.press("[[text:seen by all]]\r");
     one.until("❯ [[text:seen by all]]").await;
     other.until("❯ [[text:seen by all]]").await;
@@ -170,7 +171,7 @@ async fn resize_in_mid_stream_redraws_for_the_new_size() {
     let (program, _model) = scripted().await;
     let home = Home::new(program);
     let mut screen = home.open(&[], 80, 24);
-    screen.until("type a prompt").await;
+    screen.until("Enter sends it").await;
     screen.press("[[slow:200:5]]\r");
     screen.until("word20 ").await;
     screen.resize(200, 60).unwrap();
@@ -189,7 +190,7 @@ async fn hostile_output_reaches_no_terminal() {
     let (program, _model) = scripted().await;
     let home = Home::new(program);
     let mut screen = home.open(&[], 120, 40);
-    screen.until("type a prompt").await;
+    screen.until("Enter sends it").await;
     let server = Http::socket(home.program.home().join("baton.sock"));
     let sessions = server.get("/api/sessions").await.expect(200);
     let id = sessions["sessions"][0]["id"].as_str().unwrap().to_owned();
@@ -209,7 +210,7 @@ async fn terminal_is_restored_however_the_program_ends() {
         let home = Home::new(baton());
         let mut screen = home.open(&[], 80, 24);
         let before = screen.settings().unwrap();
-        screen.until("type a prompt").await;
+        screen.until("Enter sends it").await;
         assert!(screen.is_full() && screen.has_modes());
         let child =
             screen.terminal.running.child.id().and_then(|id| Pid::from_raw(id.try_into().unwrap())).unwrap();
@@ -236,7 +237,7 @@ async fn suspended_program_gives_the_terminal_back_and_comes_back() {
     let home = Home::new(baton());
     let mut screen = home.open(&[], 80, 24);
     let before = screen.settings().unwrap();
-    screen.until("type a prompt").await;
+    screen.until("Enter sends it").await;
     screen.press("a draft");
     screen.until("a draft").await;
     let child =

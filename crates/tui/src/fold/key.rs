@@ -12,6 +12,8 @@ impl State {
     pub(super) fn key(&mut self, key: Key) -> Vec<Effect> {
         let binding = keys::action(&key);
         let action = binding.map(|binding| binding.action);
+        // Whoever goes on typing is not done.
+        self.sends_later = false;
         let effects = self.handle(&key, action);
         // After it is handled: the time since the key before it decides what it may do.
         self.last_key = Some(self.now);
@@ -166,9 +168,14 @@ impl State {
     }
 
     /// Sends what is in the box.
-    fn send(&mut self, immediate: bool) -> Vec<Effect> {
+    pub(super) fn send(&mut self, immediate: bool) -> Vec<Effect> {
         self.completion = None;
         if self.editor.text().trim().is_empty() {
+            return Vec::new();
+        }
+        if self.link == Link::Connecting {
+            self.sends_later = true;
+            self.say("sent as soon as the server answers");
             return Vec::new();
         }
         if !matches!(self.link, Link::Connected) {

@@ -33,7 +33,11 @@ impl State {
                     self.say("connected again");
                 }
                 self.link = Link::Connected;
-                return vec![Effect::FetchState, Effect::FetchAllRequests];
+                let mut effects = vec![Effect::FetchState, Effect::FetchAllRequests];
+                if std::mem::take(&mut self.sends_later) {
+                    effects.extend(self.send(false));
+                }
+                return effects;
             }
             Net::Note(note) => {
                 self.say(&*note);
