@@ -10,6 +10,7 @@ use std::time::Duration;
 use baton_agent::prompt::instructions::{Instruction, InstructionScope};
 use baton_agent::tools::shell::{Background, CommandProgress};
 use baton_agent::tools::sql::{Dependency, Todo};
+use baton_agent::tools::{CompletedPath, Completions};
 use baton_ask::extensions::*;
 use baton_ask::files::*;
 use baton_ask::mcp::*;

@@ -124,6 +124,7 @@ struct Git {
 
 impl Git {
     /// Prepares git for the repository around a directory. Blocks.
+    #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
     fn around(directory: &Path, path: Option<OsString>) -> io::Result<Option<Self>> {
         let Some(Repository { root, head, data, .. }) = super::around(directory) else { return Ok(None) };
         if !matches!(data.own.read("index", 0), Ok(_) | Err(Unreadable::Absent)) {

@@ -1,5 +1,11 @@
 //! No key that was meant for something else approves anything.
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot continue fails at once"
+)]
 
 mod common;
 
@@ -225,7 +231,7 @@ fn typed_answer_goes_to_the_question_only_if_it_was_begun_for_it() {
     let question: baton_tui::wire::Request = baton_json::from_value(&question).unwrap();
     let mut person = Person::at(80, 24);
     person.types("next prompt");
-    person.asks(&[question.clone()]);
+    person.asks(&[question]);
     person.sees();
     person.enter();
     assert!(matches!(person.effects.last(), Some(Effect::Send { .. })), "it was meant for the model");
@@ -244,7 +250,9 @@ fn prompt_that_is_sent_before_there_is_a_connection_waits_for_it() {
     person.enter();
     assert_eq!((person.effects.len(), person.state.editor.text()), (0, "hello"));
     person.happens(Event::Net(Net::Connected));
-    assert!(person.effects.iter().any(|effect| matches!(effect, Effect::Send { text, .. } if text == "hello")));
+    assert!(
+        person.effects.iter().any(|effect| matches!(effect, Effect::Send { text, .. } if text == "hello"))
+    );
     person.effects.clear();
     person.state.link = Link::Connecting;
     person.types("hello");

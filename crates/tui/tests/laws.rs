@@ -171,7 +171,7 @@ proptest! {
         person.tell(5, "session.error", json!({ "errorType": "x", "message": text }));
         person.tell(6, "assistant.message_delta", json!({ "messageId": "n", "deltaContent": text }));
         person.asks(&[common::command("r", &text)]);
-        person.happens(Event::Paste(text.clone()));
+        person.happens(Event::Paste(text));
         if unfolded {
             person.presses(baton_tui::keys::Key::ctrl('o'));
         }

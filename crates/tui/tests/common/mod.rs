@@ -1,5 +1,12 @@
 //! Help for the tests: a session that is told as events, and a person who types.
 #![allow(dead_code, reason = "each test uses a part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot continue fails at once"
+)]
+#![allow(clippy::needless_pass_by_value, reason = "tests read better without references")]
 
 use baton_protocol::event::Event as SessionEvent;
 use baton_tui::draw::{Frame, draw};
@@ -11,22 +18,22 @@ use baton_tui::wire::{Request, Session, SessionState};
 use serde_json::{Value, json};
 
 /// Parses an event of a session; `n` makes its id.
-pub fn event(n: u64, kind: &str, data: &Value) -> SessionEvent {
+pub(crate) fn event(n: u64, kind: &str, data: &Value) -> SessionEvent {
     let id = format!("00000000-0000-4000-8000-{n:012}");
     let all = json!({ "type": kind, "data": data, "id": id, "timestamp": "2026-11-19T10:00:00.000Z", "parentId": null });
     SessionEvent::parse(&all.to_string()).unwrap_or_else(|error| panic!("{kind}: {error}"))
 }
 
 /// An interface with a clock that a test moves.
-pub struct Person {
-    pub state: State,
-    pub now: Ms,
-    pub effects: Vec<Effect>,
+pub(crate) struct Person {
+    pub(crate) state: State,
+    pub(crate) now: Ms,
+    pub(crate) effects: Vec<Effect>,
 }
 
 impl Person {
     /// Opens a session in a terminal of a size.
-    pub fn at(columns: u16, rows: u16) -> Self {
+    pub(crate) fn at(columns: u16, rows: u16) -> Self {
         let about = About { version: "0.1.0".into(), home: "/home/ada".into(), ..About::default() };
         let mut person = Self {
             state: State::new((columns, rows), Theme::Terminal, about),
@@ -39,7 +46,7 @@ impl Person {
         person
     }
 
-    pub fn session(&self, requests: &[Request]) -> SessionState {
+    pub(crate) fn session(&self, requests: &[Request]) -> SessionState {
         SessionState {
             session: Session {
                 id: "69a4ea27-b95e-4776-afdb-9a8f4528ded1".into(),
@@ -58,55 +65,55 @@ impl Person {
         }
     }
 
-    pub fn happens(&mut self, event: Event) {
+    pub(crate) fn happens(&mut self, event: Event) {
         let effects = self.state.fold(self.now, event);
         self.effects.extend(effects);
     }
 
-    pub fn tell(&mut self, seq: u64, kind: &str, data: Value) {
+    pub(crate) fn tell(&mut self, seq: u64, kind: &str, data: Value) {
         let seq_of = event(seq, kind, &data);
         let seq = (!seq_of.body.is_ephemeral()).then_some(seq);
         self.happens(Event::Net(Net::Event(seq, Box::new(seq_of))));
     }
 
-    pub fn asks(&mut self, requests: &[Request]) {
+    pub(crate) fn asks(&mut self, requests: &[Request]) {
         self.happens(Event::Net(Net::Requests(requests.to_vec())));
     }
 
     /// Presses keys, each some time after the one before.
-    pub fn types(&mut self, text: &str) {
+    pub(crate) fn types(&mut self, text: &str) {
         for c in text.chars() {
             self.now += 100;
             self.presses(Key::char(c));
         }
     }
 
-    pub fn presses(&mut self, key: Key) {
+    pub(crate) fn presses(&mut self, key: Key) {
         self.happens(Event::Key(key));
     }
 
-    pub fn enter(&mut self) {
+    pub(crate) fn enter(&mut self) {
         self.now += 100;
         self.presses(Key::plain(Code::Enter));
     }
 
-    pub fn waits(&mut self, time: Ms) {
+    pub(crate) fn waits(&mut self, time: Ms) {
         self.now += time;
         self.happens(Event::Tick);
     }
 
     /// Lets a frame reach the terminal.
-    pub fn sees(&mut self) -> Frame {
+    pub(crate) fn sees(&mut self) -> Frame {
         let frame = draw(&self.state);
         self.happens(Event::Drawn(frame.drawn.clone()));
         frame
     }
 
-    pub fn screen(&mut self) -> String {
+    pub(crate) fn screen(&mut self) -> String {
         text(&self.sees())
     }
 
-    pub fn answers(&self) -> Vec<&Value> {
+    pub(crate) fn answers(&self) -> Vec<&Value> {
         let body = |effect: &'_ Effect| matches!(effect, Effect::Answer { .. });
         self.effects
             .iter()
@@ -118,7 +125,7 @@ impl Person {
             .collect()
     }
 
-    pub fn approvals(&self) -> usize {
+    pub(crate) fn approvals(&self) -> usize {
         let approves = |answer: &&&Value| {
             let decision = answer["decision"].as_str().unwrap_or_default();
             decision.starts_with("approve") || answer["approve"] == true || answer["response"] == "yes"
@@ -128,7 +135,7 @@ impl Person {
 }
 
 /// Returns the text of a frame.
-pub fn text(frame: &Frame) -> String {
+pub(crate) fn text(frame: &Frame) -> String {
     let area = frame.buffer.area;
     let row = |y| {
         let mut skip = 0;
@@ -147,7 +154,7 @@ pub fn text(frame: &Frame) -> String {
 }
 
 /// A request to run a command.
-pub fn command(id: &str, command: &str) -> Request {
+pub(crate) fn command(id: &str, command: &str) -> Request {
     let detail = json!({
         "kind": "shell", "toolCallId": "c1", "fullCommandText": command, "intention": "Clean up",
         "canOfferSessionApproval": true,
@@ -162,7 +169,7 @@ pub fn command(id: &str, command: &str) -> Request {
 }
 
 /// A request to change a file.
-pub fn change(id: &str, path: &str, old: &str, new: &str) -> Request {
+pub(crate) fn change(id: &str, path: &str, old: &str, new: &str) -> Request {
     let diff = baton_markup::diff::unified(std::path::Path::new(path), Some(old), new);
     let detail = json!({
         "kind": "write", "toolCallId": "c2", "fileName": path, "diff": diff, "intention": "Edit",
