@@ -23,6 +23,10 @@ const CALLS: usize = 3000;
 struct Nobody;
 
 impl McpClient for Nobody {
+    fn place(&self) -> baton_mcp::Working<'_, Result<baton_sandbox::Place, String>> {
+        Box::pin(async { Ok(baton_sandbox::Place::Outside) })
+    }
+
     fn notice(&self, _: &str, _: Notice) {}
 }
 

@@ -98,6 +98,10 @@ mod tests {
     struct Supplier(SyncMutex<Vec<HeadersReason>>);
 
     impl McpClient for Supplier {
+        fn place(&self) -> crate::Working<'_, Result<baton_sandbox::Place, String>> {
+            Box::pin(async { Ok(baton_sandbox::Place::Outside) })
+        }
+
         fn notice(&self, _: &str, _: Notice) {}
 
         fn headers(

@@ -29,6 +29,10 @@ pub(crate) struct Session {
 }
 
 impl McpClient for Session {
+    fn place(&self) -> baton_mcp::Working<'_, Result<baton_sandbox::Place, String>> {
+        Box::pin(async { Ok(baton_sandbox::Place::Outside) })
+    }
+
     fn notice(&self, server: &str, notice: Notice) {
         assert_eq!(server, NAME);
         self.notices.send_modify(|notices| notices.push(notice));

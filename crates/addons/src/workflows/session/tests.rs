@@ -26,6 +26,10 @@ impl SessionPort for SilentSession {
         self.shown.lock().unwrap().push(event.kind().to_owned());
     }
 
+    fn place(&self) -> Awaited<Result<baton_sandbox::Place, String>> {
+        Box::pin(std::future::pending())
+    }
+
     fn elicit(&self, _: Elicit) -> Awaited<Result<Elicited, String>> {
         Box::pin(std::future::pending())
     }

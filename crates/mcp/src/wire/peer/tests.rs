@@ -20,6 +20,10 @@ impl Drop for Reported {
 }
 
 impl McpClient for Silent {
+    fn place(&self) -> crate::Working<'_, Result<baton_sandbox::Place, String>> {
+        Box::pin(async { Ok(baton_sandbox::Place::Outside) })
+    }
+
     fn notice(&self, _: &str, _: Notice) {
         let _ = self.0.send("notice");
     }
