@@ -111,7 +111,9 @@ async fn engine_with_directory_hooks_starts_only_after_trust() {
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let test =
         TestServer::with_config(&format!("[engines.codex]\nprogram = {:?}\n", program.display())).await;
-    std::fs::create_dir(test.program.work().join(".codex")).unwrap();
+    let hooks = test.program.work().join(".codex");
+    std::fs::create_dir(&hooks).unwrap();
+    std::fs::write(hooks.join("hooks.json"), "{}").unwrap();
     test.http.create("s", json!({"cwd": test.program.work(), "model": "codex"})).await;
 
     let prompt = test.http.prompt("s", "hello").await;

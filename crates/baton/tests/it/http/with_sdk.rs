@@ -53,12 +53,12 @@ async fn sdk_session_is_listed_prompted_approved_and_cancelled_over_http() {
     chat.send("[[hold:never]]").await;
     test.model.wait_for_hold("never").await;
     let cancelled = test.http.post("/api/sessions/s/cancel", json!({})).await.expect(200);
-    assert_eq!(cancelled, json!({"hadWork": true}));
+    assert_eq!(cancelled, json!({"hadWork": true, "held": 0}));
     let turn = chat.until_idle(from).await;
     assert!(turn.errors().is_empty(), "a cancel is not an error: {turn:?}");
     assert_eq!(
         test.http.post("/api/sessions/s/cancel", json!({})).await.expect(200),
-        json!({"hadWork": false})
+        json!({"hadWork": false, "held": 0})
     );
     chat.assert_usable().await;
 }
