@@ -46,7 +46,7 @@ impl Drop for Home {
 
 /// Presses a key that answers, once it counts.
 async fn answer(screen: &mut Screen, key: &str) {
-    tokio::time::sleep(std::time::Duration::from_millis(650)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(1000)).await;
     screen.press(key);
 }
 

@@ -68,14 +68,6 @@ impl State {
             self.next_offer(offer);
             return Some(Vec::new());
         }
-        if key.text() == Some('a')
-            && self.editor.is_empty()
-            && !self.is_answer_key('a')
-            && self.is_answer_key('y')
-        {
-            self.hint("nothing can be always allowed here: y or n");
-            return Some(Vec::new());
-        }
         let answers = key.text().filter(|c| self.is_answer_key(*c))?;
         if !self.editor.is_empty() {
             return None;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use baton_client::Client;
@@ -297,13 +298,17 @@ impl Shell {
 
     async fn typed(&mut self, first: crossterm::event::Event) {
         let mut batch = vec![first];
-        // What is there already belongs together: a paste of a terminal that does not say so.
-        if let Some(input) = &mut self.input {
-            while batch.len() < 4096
-                && let Some(Some(Ok(more))) = futures_util::FutureExt::now_or_never(input.next())
-            {
-                batch.push(more);
-            }
+        // What is there already belongs together: a paste of a terminal that does not say so. The stream remembers the waker of
+        // the first poll that finds nothing, so it has to be the loop's own.
+        while batch.len() < 4096
+            && let Some(input) = &mut self.input
+            && let Some(more) = std::future::poll_fn(|context| match input.poll_next_unpin(context) {
+                Poll::Ready(event) => Poll::Ready(event.and_then(Result::ok)),
+                Poll::Pending => Poll::Ready(None),
+            })
+            .await
+        {
+            batch.push(more);
         }
         for event in input::events(batch) {
             self.fold(event).await;
