@@ -126,6 +126,7 @@ fn starter(global: &Global, home: &Path) -> anyhow::Result<Starter> {
     let mut arguments: Vec<OsString> =
         vec!["serve".into(), "--detached".into(), "--home".into(), home.clone().into()];
     arguments.extend(["--socket".into(), home.join("baton.sock").into()]);
+    arguments.extend(["--exit-when-idle".into(), "1h".into()]);
     let mut add = |flag: &str, value: Option<OsString>| {
         if let Some(value) = value {
             arguments.extend([flag.into(), value]);

@@ -79,6 +79,12 @@ impl Screen {
         screen.bracketed_paste() || screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None
     }
 
+    /// Returns the settings that the terminal had before the program was started.
+    #[must_use]
+    pub fn initial_settings(&self) -> Termios {
+        self.terminal.initial().clone()
+    }
+
     /// Returns the settings of the terminal.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub struct Terminal {
     pub running: Running,
     keyboard: File,
     screen: Arc<Mutex<Vec<u8>>>,
+    /// Settings before the program was started.
+    initial: Termios,
 }
 
 impl Terminal {
@@ -46,6 +48,7 @@ impl Terminal {
         if let Some((columns, rows)) = size {
             tcsetwinsize(&slave, crate::screen::size(columns, rows))?;
         }
+        let initial = tcgetattr(&slave)?;
         let end = || slave.as_fd().try_clone_to_owned().map(Stdio::from);
         let mut command = with_controlling_terminal(command);
         command.stdin(end()?).stdout(end()?).stderr(end()?);
@@ -53,7 +56,7 @@ impl Terminal {
         drop(slave);
         let screen = Arc::new(Mutex::new(Vec::new()));
         read_on(master.try_clone()?, Arc::clone(&screen))?;
-        Ok(Self { running, keyboard: File::from(master), screen })
+        Ok(Self { running, keyboard: File::from(master), screen, initial })
     }
 
     /// Sends keys.
@@ -78,6 +81,10 @@ impl Terminal {
 
     pub(crate) fn resize(&self, columns: u16, rows: u16) -> io::Result<()> {
         Ok(tcsetwinsize(&self.keyboard, crate::screen::size(columns, rows))?)
+    }
+
+    pub(crate) fn initial(&self) -> &Termios {
+        &self.initial
     }
 
     pub(crate) fn settings(&self) -> io::Result<Termios> {

@@ -113,7 +113,7 @@ async fn killed_server_with_an_open_approval_costs_nothing() {
     // Ctrl-U empties the box.
     screen.press("\u{15}");
     answer(&mut screen, "y").await;
-    screen.until("all is well").await;
+    screen.until("✓ bash").await;
     assert!(home.program.work().join("made").exists());
     screen.press("\u{4}");
     screen.terminal.running.ended().await;
@@ -209,7 +209,7 @@ async fn terminal_is_restored_however_the_program_ends() {
     for end in ["\u{4}", "TERM", "HUP", "INT"] {
         let home = Home::new(baton());
         let mut screen = home.open(&[], 80, 24);
-        let before = screen.settings().unwrap();
+        let before = screen.initial_settings();
         screen.until("Enter sends it").await;
         assert!(screen.is_full() && screen.has_modes());
         let child =
@@ -236,7 +236,7 @@ async fn terminal_is_restored_however_the_program_ends() {
 async fn suspended_program_gives_the_terminal_back_and_comes_back() {
     let home = Home::new(baton());
     let mut screen = home.open(&[], 80, 24);
-    let before = screen.settings().unwrap();
+    let before = screen.initial_settings();
     screen.until("Enter sends it").await;
     screen.press("a draft");
     screen.until("a draft").await;

@@ -277,7 +277,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["sql", "store"]),
     ("tokio-postgres", &["postgres"]),
     // The command line: flags, configuration, errors for people, logs.
-    ("anyhow", &["cli", "client"]),
+    ("anyhow", &["cli", "client", "tui"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
