@@ -651,7 +651,7 @@ fn nul_separated(arguments: &[OsString]) -> Vec<u8> {
 }
 
 /// Returns a file in memory with these contents, to be read from its start.
-fn memory(contents: &[u8]) -> io::Result<OwnedFd> {
+pub(crate) fn memory(contents: &[u8]) -> io::Result<OwnedFd> {
     let descriptor = rustix::fs::memfd_create("sandbox", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut file = File::from(descriptor);
     file.write_all(contents)?;

@@ -11,8 +11,8 @@ use crate::args::group::WithDefault;
 pub(super) const NOTES: &str = "\
 Examples:
   baton sandbox -- npm test
+  baton sandbox run --level read-only -- ls ~
   baton sandbox --host packages.example.org -- npm ci
-  baton sandbox --level read-only -- ls ~
   baton sandbox explain ~/.ssh .git/config example.org
 
 The command runs as commands of sessions in this directory do. Without a person to ask, hosts that no rule allows are refused, and \
@@ -60,13 +60,12 @@ pub struct SandboxRules {
 
 /// Flags of `baton sandbox`.
 #[derive(Debug, Args)]
-#[command(subcommand_negates_reqs = true)]
 pub struct RunInSandboxArgs {
     /// What the sandbox opens.
     #[command(flatten)]
     pub rules: SandboxRules,
     /// Command to run, with its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 

@@ -161,7 +161,7 @@ fn notes_of_help_fit_the_terminal() {
 #[test]
 fn commands_that_print_results_or_change_something_know_json() {
     // They print events, a script or a page; or they serve until they are stopped.
-    let without = ["serve", "record", "replay", "sessions export", "completions", "man"];
+    let without = ["serve", "record", "replay", "sandbox run", "sessions export", "completions", "man"];
     for_each_command(&Cli::command(), "baton", &mut |path, command| {
         let is_known = command.get_arguments().any(|flag| flag.get_long() == Some("json"));
         let is_exempt = without.iter().any(|name| path == format!("baton {name}"));

@@ -27,6 +27,10 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs a command, and returns its exit code.
 pub(super) fn run(cli: &Cli, args: &RunInSandboxArgs) -> anyhow::Result<ExitCode> {
+    if args.command.is_empty() {
+        terminal::error("no command: name one after --, as in baton sandbox -- npm test");
+        return Ok(ExitCode::from(NOT_FOUND));
+    }
     let trial = Trial::new(cli, &args.rules)?;
     setup::run(async {
         let walls = Arc::new(Walls::new(trial.choice.policy.hosts.clone()));

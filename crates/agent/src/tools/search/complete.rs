@@ -41,7 +41,8 @@ pub struct CompletedPath {
 pub fn complete(root: &Path, query: &str, limit: usize) -> Completions {
     let query = query.strip_prefix("./").unwrap_or(query);
     let (Ok(top), Ok(root)) = (Directory::root(), root.canonicalize()) else { return Completions::default() };
-    if query.len() > MAX_QUERY || top.kind(&root).ok() != Some(FileType::Directory) {
+    let climbs = query.split('/').any(|part| part == "..");
+    if climbs || query.len() > MAX_QUERY || top.kind(&root).ok() != Some(FileType::Directory) {
         return Completions::default();
     }
     let hidden = query.starts_with('.') || query.contains("/.");

@@ -18,7 +18,6 @@ fn write_grant_covers_the_working_directory() {
     let at = territory("/work/x");
     for (path, covered) in [
         ("/work/x/src/main.rs", true),
-        ("/work/x/.github/workflows/ci.yml", false),
         ("/work/x/.github/ISSUE_TEMPLATE.md", true),
         ("/work/x/.gitignore", true),
         ("/work/x/.gitmodules", true),
@@ -34,6 +33,9 @@ fn write_grant_covers_the_working_directory() {
         assert_eq!(at.write(Path::new(path)), expected, "{path}");
         assert_eq!(at.read(Path::new(path)), expected, "{path}");
     }
+    let service = Path::new("/work/x/.github/workflows/ci.yml");
+    assert!(matches!(at.write(service), Standing::EachTime(_)), "a service acts on it");
+    assert_eq!(at.read(service), Standing::Covered);
     assert_eq!(Territory { cwd: Path::new(""), ..at }.write(Path::new("/etc/passwd")), Standing::Outside);
 }
 
