@@ -36,7 +36,7 @@ const ESCAPES: &[(&str, &str, &str)] = &[
     ("new repository", "git init -q new; git -C new config core.fsmonitor MARK", "new"),
     (
         "new repository without a name",
-        "mkdir bare; git init -q --bare bare; printf '[core]\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = 'MARK > bare/config",
+        "git init -q --bare bare; mkdir bare/worktree; printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = worktree\\n\\tfsmonitor = 'MARK > bare/config",
         "bare",
     ),
     (
