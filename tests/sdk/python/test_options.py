@@ -39,11 +39,13 @@ def test_every_option_of_the_sdk_is_listed():
     assert not unknown, f"add them to tests/sdk/session-options.txt and to ignored_options/table.rs: {unknown}"
 
 
-async def test_missing_sandbox_is_said_in_a_warning(world):
+async def test_sandbox_is_there_or_its_absence_is_said(world):
     client = await world.client()
     # The SDK's own request has no such parameter in older versions.
     request = client._client.request
     await request("session.create", {"sessionId": "boxed", "sandboxConfig": {"enabled": True}})
+    support = await request("sandbox.getHostSupport", {})
     events = await request("session.getMessages", {"sessionId": "boxed"})
     warnings = [event["data"]["message"] for event in events["events"] if event["type"] == "session.warning"]
-    assert any("sandboxConfig has no effect" in warning for warning in warnings), warnings
+    said = any("There is no sandbox" in warning for warning in warnings)
+    assert said != support["supported"], (support, warnings)
