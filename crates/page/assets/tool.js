@@ -121,7 +121,7 @@ export class ToolCard {
         this.element.open = true;
       }
     }
-    const where = Array.isArray(result?.contents) ? result.contents.find((part) => part?.sandbox)?.sandbox : null;
+    const where = Array.isArray(result?.contents) ? result.contents.find((/** @type {any} */ part) => part?.sandbox)?.sandbox : null;
     if (where) parts.push(h("p", { class: "hint" }, `Ran in the sandbox: ${visible(where)}`));
     fill(this.result, parts);
     if (text && looksLikeDiff(text)) this.element.open = true;

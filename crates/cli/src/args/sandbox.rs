@@ -25,8 +25,10 @@ command cannot be started, 127 if there is no such command.";
 #[derive(Debug, Subcommand)]
 pub enum SandboxCommand {
     /// Run a command in the sandbox of this directory
+    #[command(after_help = "Example:\n  baton sandbox run -- npm test")]
     Run(RunInSandboxArgs),
     /// Say what programs inside find at a path or a host, and why
+    #[command(after_help = "Example:\n  baton sandbox explain ~/.ssh .git/config example.org")]
     Explain(ExplainSandboxArgs),
 }
 

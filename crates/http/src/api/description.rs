@@ -8,8 +8,8 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBui
 
 fn operations(openapi: &mut OpenApi) -> impl Iterator<Item = (&str, &mut Operation)> {
     openapi.paths.paths.iter_mut().flat_map(|(path, item)| {
-        let PathItem { get, post, patch, delete, .. } = item;
-        let all = [get, post, patch, delete];
+        let PathItem { get, post, put, patch, delete, .. } = item;
+        let all = [get, post, put, patch, delete];
         all.into_iter().filter_map(|operation| Some((path.as_str(), operation.as_mut()?)))
     })
 }

@@ -36,7 +36,7 @@ impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for Optional
         if request.body().size_hint().exact() == Some(0) {
             return Ok(Self(None));
         }
-        JsonBody::from_request(request, state).await.map(|JsonBody(body)| Self(Some(body)))
+        JsonBody::from_request(request, state).await.map(|JsonBody(body)| Self(body))
     }
 }
 
