@@ -4,6 +4,7 @@ Prints a table. Started by `bench/run sandbox`. Each figure is the time of a tur
 """
 
 import json
+import os
 import shutil
 import statistics
 from pathlib import Path
@@ -90,7 +91,10 @@ class Shells:
         if not shutil.which("cargo"):
             return
         part.say(f"cargo check: {count} of each")
-        command = "touch src/lib.rs && cargo check --offline --quiet"
+        # The home of the measured program is another, without tools.
+        home = Path.home()
+        tools = f"RUSTUP_HOME={os.environ.get('RUSTUP_HOME', home / '.rustup')} CARGO_HOME={os.environ.get('CARGO_HOME', home / '.cargo')}"
+        command = f"touch src/lib.rs && {tools} cargo check --offline --quiet"
         times = self.rounds(count, command)
         medians = {kind: statistics.median(values) for kind, values in times.items()}
         ratio, noise = medians["inside"] / medians["outside"], medians["again"] / medians["outside"]
