@@ -1,4 +1,4 @@
-//! The sandbox of a session: which policy counts, where its programs may connect, and the files that they created and that act.
+//! The sandbox of a session: where its programs may connect, and the files that they created and that act.
 //!
 //! The walls themselves are built by `baton-sandbox`, the proxy by `baton-egress`. Both ask the session about what they meet,
 //! and the core decides.
@@ -34,12 +34,6 @@ use crate::session::Handle;
 const UNKNOWN: &str = "this server has not looked for a sandbox yet";
 /// Why a server has none at all.
 const NO_HELPER: &str = "this server cannot start itself as the helper that builds one";
-
-/// Returns the policy for the next call of a session: that of the session, else that of the configuration, else the default.
-#[must_use]
-pub fn choice_for(session: &Session) -> &SandboxChoice {
-    session.sandbox()
-}
 
 /// Gives a session what this server contributes to its sandbox. Finds out first what the system can enforce, if the session
 /// has a sandbox.
